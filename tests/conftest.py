@@ -1,0 +1,42 @@
+"""Settings and fixtures of the whole test run.
+
+Nothing of `soromox` is imported here: `--jaxtyping-packages` must see its first import.
+Warnings are turned into errors in `pyproject.toml`.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import jax
+import jax.random as jr
+import pytest
+
+
+jax.config.update("jax_enable_x64", True)
+jax.config.update("jax_numpy_rank_promotion", "raise")
+jax.config.update("jax_numpy_dtype_promotion", "strict")
+
+
+@pytest.fixture
+def getkey() -> Callable[[], jax.Array]:
+    """A function that returns a new random key at each call, the same ones in every run."""
+    key = jr.key(0)
+
+    def next_key() -> jax.Array:
+        nonlocal key
+        key, subkey = jr.split(key)
+        return subkey
+
+    return next_key
+
+
+@pytest.fixture(scope="session")
+def shared_reference(pytestconfig: pytest.Config) -> Path:
+    """The folder of reference data (`rods/`, `superdex/`, ...), kept beside the checkout.
+
+    Without it the tests that ask for it are skipped.
+    """
+    folder = pytestconfig.rootpath.parent / "shared" / "reference"
+    if not folder.is_dir():
+        pytest.skip("reference data not found: it is expected in ../shared/reference")
+    return folder
