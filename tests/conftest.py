@@ -4,6 +4,7 @@ Nothing of `soromox` is imported here: `--jaxtyping-packages` must see its first
 Warnings are turned into errors in `pyproject.toml`.
 """
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import jax.random as jr
 import pytest
 
 
+os.environ["MPLBACKEND"] = "Agg"  # no window, also on a desktop
 jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_numpy_rank_promotion", "raise")
 jax.config.update("jax_numpy_dtype_promotion", "strict")
