@@ -1,0 +1,37 @@
+"""What drives and restrains a robot: transmissions, effort laws, actuators, passive elements."""
+
+from soromox.actuation.actuators import (
+    BareTransmission as BareTransmission,
+    TransmissionActuator as TransmissionActuator,
+)
+from soromox.actuation.affine import (
+    AffineGeneralizedCoordinateActuator as AffineGeneralizedCoordinateActuator,
+    AffineGeneralizedCoordinateTransmission as AffineGeneralizedCoordinateTransmission,
+    AffineGeneralizedCoordinateTransmissionParams as AffineGeneralizedCoordinateTransmissionParams,
+    AffineJointTransmission as AffineJointTransmission,
+    IdentityActuator as IdentityActuator,
+    IdentityTransmission as IdentityTransmission,
+)
+from soromox.actuation.articulated_tendon import (
+    ArticulatedTendonActuator as ArticulatedTendonActuator,
+    ArticulatedTendonTransmission as ArticulatedTendonTransmission,
+    ArticulatedTendonTransmissionParams as ArticulatedTendonTransmissionParams,
+)
+from soromox.actuation.core import (
+    ActuatedHost as ActuatedHost,
+    Actuator as Actuator,
+    ActuatorMetadata as ActuatorMetadata,
+    ActuatorParams as ActuatorParams,
+    EffortModel as EffortModel,
+    PassiveElement as PassiveElement,
+    RestoringLaw as RestoringLaw,
+    RestrictedControl as RestrictedControl,
+    SizedTransmission as SizedTransmission,
+    Transmission as Transmission,
+)
+from soromox.actuation.efforts import DirectEffort as DirectEffort
+from soromox.actuation.impedance import (
+    AbstractImpedance as AbstractImpedance,
+    ArticulatedTendonImpedance as ArticulatedTendonImpedance,
+    TransmissionImpedance as TransmissionImpedance,
+)

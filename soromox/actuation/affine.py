@@ -1,0 +1,229 @@
+"""Coordinates that are an affine function of the configuration: gears, couplings, moment arms."""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, ArrayLike, Float
+
+from soromox.actuation.actuators import channel_units, require_parts
+from soromox.actuation.core import (
+    Actuator,
+    EffortModel,
+    Orientation,
+    SizedTransmission,
+    Transmission,
+    channel_bounds,
+    numbered,
+)
+from soromox.actuation.efforts import DirectEffort
+from soromox.actuation.parametrised import Parametrised
+from soromox.chain.hosts import Host
+from soromox.numerics import matmul
+from soromox.numerics.checks import as_array, check_finite, float_dtype
+from soromox.numerics.parameters import Parameters
+
+
+class AffineGeneralizedCoordinateTransmissionParams(Parameters):
+    """The numbers of `y = R (q - q_ref) + y_0`, over the internal dofs.
+
+    - `routing_matrix`: R, one row for each coordinate [m/rad or m/m].
+    - `reference_configuration`: q_ref, zero by default.
+    - `coordinate_offset`: y_0, zero by default.
+    """
+
+    routing_matrix: Float[Array, "coordinates dofs"]
+    reference_configuration: Float[Array, " dofs"]
+    coordinate_offset: Float[Array, " coordinates"]
+
+    def __init__(
+        self,
+        routing_matrix: ArrayLike | Sequence,
+        reference_configuration: ArrayLike | Sequence | None = None,
+        coordinate_offset: ArrayLike | Sequence | None = None,
+    ):
+        fields = affine_numbers(routing_matrix, reference_configuration, coordinate_offset)
+        self.routing_matrix, self.reference_configuration, self.coordinate_offset = fields
+
+
+def affine_numbers(
+    routing_matrix: ArrayLike | Sequence,
+    reference_configuration: ArrayLike | Sequence | None,
+    coordinate_offset: ArrayLike | Sequence | None,
+) -> tuple[Float[Array, "coordinates dofs"], Float[Array, " dofs"], Float[Array, " coordinates"]]:
+    """The three arrays of an affine map, checked."""
+    dtype = float_dtype(routing_matrix, reference_configuration, coordinate_offset)
+    routing = as_array(routing_matrix, "routing_matrix", dtype)
+    if routing.ndim != 2 or 0 in routing.shape:
+        raise ValueError(
+            "`routing_matrix` needs one row for each coordinate and one column for each internal "
+            f"dof, got shape {routing.shape}."
+        )
+    rows, columns = routing.shape
+    reference = (
+        jnp.zeros(columns, dtype)
+        if reference_configuration is None
+        else as_array(reference_configuration, "reference_configuration", dtype, (columns,))
+    )
+    offset = (
+        jnp.zeros(rows, dtype)
+        if coordinate_offset is None
+        else as_array(coordinate_offset, "coordinate_offset", dtype, (rows,))
+    )
+    check_finite(routing, "routing_matrix")
+    check_finite(reference, "reference_configuration")
+    check_finite(offset, "coordinate_offset")
+    return routing, reference, offset
+
+
+def affine_coordinates(
+    routing_matrix: Float[Array, "coordinates dofs"],
+    reference_configuration: Float[Array, " dofs"],
+    coordinate_offset: Float[Array, " coordinates"],
+    q: Float[Array, " all_dofs"],
+) -> Float[Array, " coordinates"]:
+    """`R (q - q_ref) + y_0` over the last entries of `q`."""
+    internal = q[q.shape[0] - routing_matrix.shape[1] :]
+    return matmul(routing_matrix, internal - reference_configuration) + coordinate_offset
+
+
+def needs_matching_dofs(transmission: Transmission, host: Host) -> None:
+    """The routing matrix must have one column for each internal dof."""
+    columns = transmission.params.routing_matrix.shape[1]
+    if columns != host.num_internal_dofs:
+        raise ValueError(
+            f"The `routing_matrix` of `{type(transmission).__name__}` has {columns} columns, but "
+            f"`{type(host).__name__}` has {host.num_internal_dofs} internal dofs (the coordinates "
+            "of a floating base get no column). Give one column for each internal dof."
+        )
+
+
+class AffineGeneralizedCoordinateTransmission(SizedTransmission, Parametrised):
+    """`y = R (q - q_ref) + y_0` over the internal dofs, on any host; `A = R^T`.
+
+    Rows are free: they may skip joints and need not be independent.
+    """
+
+    orientation: ClassVar[Orientation] = "generic"
+    requirements: ClassVar[tuple] = (needs_matching_dofs,)
+
+    params: AffineGeneralizedCoordinateTransmissionParams
+
+    @classmethod
+    def linear(
+        cls, num_dofs: int, joints: Sequence[int], coefficients: ArrayLike | Sequence
+    ) -> "AffineGeneralizedCoordinateTransmission":
+        """One coordinate `sum_k coefficients[k] q[joints[k]]` on `num_dofs` internal dofs."""
+        joints = tuple(joints)
+        for joint in joints:
+            if not 0 <= joint < num_dofs:
+                raise ValueError(
+                    f"`joints` must lie in 0 ... {num_dofs - 1}, got {joint} in {joints}."
+                )
+        if len(set(joints)) != len(joints) or not joints:
+            raise ValueError(f"`joints` needs each joint once and at least one, got {joints}.")
+        dtype = float_dtype(coefficients)
+        values = as_array(coefficients, "coefficients", dtype, (len(joints),))
+        selection = np.zeros((len(joints), num_dofs), dtype)
+        selection[np.arange(len(joints)), joints] = 1
+        row = matmul(values, jnp.asarray(selection))[None]
+        return cls(AffineGeneralizedCoordinateTransmissionParams(row))
+
+    @property
+    def size(self) -> int:
+        return self.params.routing_matrix.shape[0]
+
+    def coordinates(self, robot: Host, q: Float[Array, " dofs"]) -> Float[Array, " coordinates"]:
+        params = self.params
+        return affine_coordinates(
+            params.routing_matrix, params.reference_configuration, params.coordinate_offset, q
+        )
+
+
+AffineJointTransmission = AffineGeneralizedCoordinateTransmission
+
+
+class IdentityTransmission(Transmission):
+    """`y = q` of the internal dofs, on any host; the rows of A of a floating base are zero."""
+
+    orientation: ClassVar[Orientation] = "generic"
+
+    def coordinates(self, robot: Host, q: Float[Array, " dofs"]) -> Float[Array, " coordinates"]:
+        return q[robot.num_dofs - robot.num_internal_dofs :]
+
+
+class IdentityActuator(Actuator):
+    """One generalized effort for each internal dof."""
+
+    transmission: IdentityTransmission
+    effort_model: EffortModel
+    lower_bounds: Float[Array, " channels"]
+    upper_bounds: Float[Array, " channels"]
+    labels: tuple[str, ...] = eqx.field(static=True)
+    units: tuple[str, ...] = eqx.field(static=True)
+    kind: str = eqx.field(static=True)
+
+    def __init__(
+        self,
+        num_dofs: int,
+        effort_model: EffortModel = DirectEffort(),
+        lower_bounds: ArrayLike | Sequence | None = None,
+        upper_bounds: ArrayLike | Sequence | None = None,
+        dtype: np.dtype | None = None,
+    ):
+        """`num_dofs` is the number of internal dofs; bounds are infinite by default."""
+        self.transmission = IdentityTransmission()
+        require_parts(self.transmission, effort_model)
+        self.effort_model = effort_model
+        if dtype is None:
+            dtype = float_dtype(lower_bounds, upper_bounds)
+        self.lower_bounds, self.upper_bounds = channel_bounds(
+            lower_bounds, upper_bounds, num_dofs, dtype
+        )
+        self.labels = numbered("generalized_effort", num_dofs)
+        self.units = channel_units("generalized effort", num_dofs)
+        self.kind = "identity"
+
+
+class AffineGeneralizedCoordinateActuator(Actuator):
+    """Efforts on affine coordinates: gears, couplings, constant moment arms, on any host."""
+
+    transmission: AffineGeneralizedCoordinateTransmission
+    effort_model: EffortModel
+    lower_bounds: Float[Array, " channels"]
+    upper_bounds: Float[Array, " channels"]
+    labels: tuple[str, ...] = eqx.field(static=True)
+    units: tuple[str, ...] = eqx.field(static=True)
+    kind: str = eqx.field(static=True)
+
+    @classmethod
+    def from_routing(
+        cls,
+        routing_matrix: ArrayLike | Sequence,
+        reference_configuration: ArrayLike | Sequence | None = None,
+        coordinate_offset: ArrayLike | Sequence | None = None,
+        lower_bounds: ArrayLike | Sequence | None = None,
+        upper_bounds: ArrayLike | Sequence | None = None,
+        effort_model: EffortModel = DirectEffort(),
+    ) -> "AffineGeneralizedCoordinateActuator":
+        """`y = R (q - q_ref) + y_0`; bounds are infinite by default."""
+        params = AffineGeneralizedCoordinateTransmissionParams(
+            routing_matrix, reference_configuration, coordinate_offset
+        )
+        transmission = AffineGeneralizedCoordinateTransmission(params)
+        require_parts(transmission, effort_model)
+        count = transmission.size
+        lower, upper = channel_bounds(
+            lower_bounds, upper_bounds, count, params.routing_matrix.dtype
+        )
+        return cls(
+            transmission,
+            effort_model,
+            lower,
+            upper,
+            numbered("generalized_effort", count),
+            channel_units("generalized effort", count),
+            "affine",
+        )

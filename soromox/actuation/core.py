@@ -1,0 +1,397 @@
+"""Transmissions, effort laws, actuators and passive elements: the four seams of actuation.
+
+A transmission maps the configuration to coordinates `y`; a law turns control, coordinate and
+velocity into the conjugate effort `e`; the generalized force is `A e` with `A = (dy/dq)^T`, so that
+`qd . tau = yd . e`.
+"""
+
+import abc
+from collections.abc import Callable
+from typing import ClassVar, Literal, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from equinox import AbstractClassVar, AbstractVar
+from jaxtyping import Array, ArrayLike, Bool, Float, Scalar
+
+from soromox.actuation.parametrised import Composed
+from soromox.chain.hosts import Host
+from soromox.numerics.checks import as_array, broadcast, check_values
+from soromox.numerics.parameters import Parameters
+
+
+Orientation = Literal["length", "contraction", "generic"]
+
+
+class Transmission(Parameters):
+    """A stateless map from the configuration to coordinates.
+
+    A new transmission declares its `orientation` and writes `coordinates`; rate, force and matrix
+    are derivatives of that one map. A faster derivative is a `jax.custom_jvp` of the same map.
+
+    - `orientation`: `"length"` if y grows as a path lengthens, `"contraction"` if it grows as the
+      path shortens (`y = -length`), `"generic"` for anything else.
+    - `requirements`: functions of `(transmission, host)` that raise when the host cannot carry it;
+      called at installation.
+    """
+
+    orientation: AbstractClassVar[Orientation]
+    requirements: ClassVar[tuple[Callable[["Transmission", Host], None], ...]] = ()
+
+    @abc.abstractmethod
+    def coordinates(self, robot: Host, q: Float[Array, " dofs"]) -> Float[Array, " coordinates"]:
+        """The coordinates `y(q)`."""
+
+    def velocities(
+        self, robot: Host, q: Float[Array, " dofs"], qd: Float[Array, " dofs"]
+    ) -> Float[Array, " coordinates"]:
+        """`yd = A^T qd`."""
+        return jax.jvp(lambda q: self.coordinates(robot, q), (q,), (qd,))[1]
+
+    def force(
+        self, robot: Host, q: Float[Array, " dofs"], effort: Float[Array, " coordinates"]
+    ) -> Float[Array, " dofs"]:
+        """The generalized force `A e`."""
+        return jax.vjp(lambda q: self.coordinates(robot, q), q)[1](effort)[0]
+
+    def moment_matrix(
+        self, robot: Host, q: Float[Array, " dofs"]
+    ) -> Float[Array, "dofs coordinates"]:
+        """`A = (dy/dq)^T`."""
+        return jax.jacrev(lambda q: self.coordinates(robot, q))(q).T
+
+    def num_coordinates(self, robot: Host) -> int:
+        """Number of coordinates on this robot; evaluates nothing."""
+        return coordinate_shape(self, robot).shape[0]
+
+    def install_check(self, robot: Host) -> None:
+        """Raises `TypeError` or `ValueError` if the robot cannot carry this transmission."""
+        for requirement in self.requirements:
+            requirement(self, robot)
+        shape = coordinate_shape(self, robot)
+        if len(shape.shape) != 1 or not jnp.issubdtype(shape.dtype, jnp.floating):
+            raise TypeError(
+                f"`{type(self).__name__}.coordinates` must return a vector of floats, one entry "
+                f"for each coordinate; on this {type(robot).__name__} it returns shape "
+                f"{shape.shape} of {shape.dtype}. Return `y[None]` for a single coordinate."
+            )
+
+
+class SizedTransmission(Transmission):
+    """A transmission that knows its number of coordinates without a host."""
+
+    @property
+    @abc.abstractmethod
+    def size(self) -> int:
+        """Number of coordinates."""
+
+
+def coordinate_shape(transmission: Transmission, robot: Host) -> jax.ShapeDtypeStruct:
+    """Shape and dtype of the coordinates on this robot."""
+    q = jax.ShapeDtypeStruct((robot.num_dofs,), robot.dtype)
+    return jax.eval_shape(lambda q: transmission.coordinates(robot, q), q)
+
+
+class EffortModel(Parameters):
+    """The law between control, coordinate and effort, all of one length: the channels.
+
+    `is_feedforward` declares that the effort depends on the control alone.
+    """
+
+    is_feedforward: ClassVar[bool] = False
+
+    @abc.abstractmethod
+    def effort(
+        self,
+        control: Float[Array, " channels"],
+        coordinate: Float[Array, " channels"],
+        velocity: Float[Array, " channels"],
+    ) -> Float[Array, " channels"]:
+        """The effort `e` conjugate to the coordinate: `yd . e` is power put into the body."""
+
+
+class RestoringLaw(EffortModel):
+    """A law of a path's length: it gives a load, positive in tension.
+
+    `load` sees `x`, which grows as the path lengthens: `x = sigma y` with `sigma = -1` on a
+    transmission whose orientation is contraction and +1 on any other. The effort is
+    `e = -sigma load`. `law_effort` applies sigma; write `load` only.
+    """
+
+    @abc.abstractmethod
+    def load(
+        self,
+        control: Float[Array, " channels"],
+        extension: Float[Array, " channels"],
+        rate: Float[Array, " channels"],
+    ) -> Float[Array, " channels"]:
+        """The load, positive in tension, at extension `x` and rate `xd`."""
+
+    def effort(
+        self,
+        control: Float[Array, " channels"],
+        coordinate: Float[Array, " channels"],
+        velocity: Float[Array, " channels"],
+    ) -> Float[Array, " channels"]:
+        """The effort on a coordinate that grows with length."""
+        return -self.load(control, coordinate, velocity)
+
+
+class RestrictedControl(EffortModel):
+    """A law that some commands make no sense for."""
+
+    @property
+    @abc.abstractmethod
+    def restriction(self) -> str:
+        """What a command must be, as a sentence."""
+
+    @abc.abstractmethod
+    def is_valid(self, control: Float[Array, " channels"]) -> Bool[Array, ""]:
+        """Whether the law accepts this command; NaN must fail."""
+
+
+def sign(transmission: Transmission) -> int:
+    """`sigma`: -1 where the coordinate grows as the path shortens, +1 elsewhere."""
+    return -1 if transmission.orientation == "contraction" else 1
+
+
+def law_effort(
+    transmission: Transmission,
+    law: EffortModel,
+    control: Float[Array, " channels"],
+    y: Float[Array, " channels"],
+    yd: Float[Array, " channels"],
+) -> Float[Array, " channels"]:
+    """The effort of a law on a transmission: restoring laws act on `sigma y`."""
+    sigma = sign(transmission) if isinstance(law, RestoringLaw) else 1
+    return sigma * law.effort(control, sigma * y, sigma * yd)
+
+
+class ActuatorMetadata(NamedTuple):
+    """What the channels of an actuator are: names, units, and bounds for controllers."""
+
+    kind: str
+    labels: tuple[str, ...]
+    units: tuple[str, ...]
+    lower_bounds: Float[Array, " channels"]
+    upper_bounds: Float[Array, " channels"]
+
+
+class ActuatorParams(Parameters):
+    """The numbers of an actuator.
+
+    `transmission` is the params node of the transmission (or the transmission, if it has none).
+    """
+
+    transmission: Parameters
+    effort_model: EffortModel
+    lower_bounds: Float[Array, " channels"]
+    upper_bounds: Float[Array, " channels"]
+
+    # `object`, because tree operations read params of robots whose leaves are no arrays
+    def __init__(
+        self,
+        transmission: object,
+        effort_model: object,
+        lower_bounds: object,
+        upper_bounds: object,
+    ):
+        self.transmission = transmission
+        self.effort_model = effort_model
+        self.lower_bounds = lower_bounds
+        self.upper_bounds = upper_bounds
+        check_bounds(lower_bounds, upper_bounds)
+
+
+class Actuator(Composed):
+    """A transmission, the law that drives it, and what its channels are.
+
+    Bounds are metadata for controllers and optimisers: inputs are never clipped.
+    """
+
+    transmission: AbstractVar[Transmission]
+    effort_model: AbstractVar[EffortModel]
+    lower_bounds: AbstractVar[Float[Array, " channels"]]
+    upper_bounds: AbstractVar[Float[Array, " channels"]]
+    labels: AbstractVar[tuple[str, ...]]
+    units: AbstractVar[tuple[str, ...]]
+    kind: AbstractVar[str]
+    params_type: ClassVar[type[Parameters]] = ActuatorParams
+
+    @property
+    def num_channels(self) -> int:
+        """Length of this actuator's part of `u`."""
+        return len(self.labels)
+
+    @property
+    def metadata(self) -> ActuatorMetadata:
+        return ActuatorMetadata(
+            self.kind, self.labels, self.units, self.lower_bounds, self.upper_bounds
+        )
+
+    def coordinates(self, robot: Host, q: Float[Array, " dofs"]) -> Float[Array, " coordinates"]:
+        """The transmission's coordinates `y(q)`."""
+        return self.transmission.coordinates(robot, q)
+
+    def velocities(
+        self, robot: Host, q: Float[Array, " dofs"], qd: Float[Array, " dofs"]
+    ) -> Float[Array, " coordinates"]:
+        """`yd`."""
+        return self.transmission.velocities(robot, q, qd)
+
+    def efforts(
+        self,
+        robot: Host,
+        q: Float[Array, " dofs"],
+        u: Float[Array, " channels"],
+        qd: Float[Array, " dofs"],
+    ) -> Float[Array, " channels"]:
+        """The efforts `e` conjugate to the coordinates."""
+        if self.num_channels == 0:
+            return jnp.zeros(0, q.dtype)
+        y, yd = jax.jvp(lambda q: self.coordinates(robot, q), (q,), (qd,))
+        return law_effort(self.transmission, self.effort_model, u, y, yd)
+
+    def loads(
+        self,
+        robot: Host,
+        q: Float[Array, " dofs"],
+        u: Float[Array, " channels"],
+        qd: Float[Array, " dofs"],
+    ) -> Float[Array, " channels"]:
+        """The loads `-sigma e`, positive in tension."""
+        return -sign(self.transmission) * self.efforts(robot, q, u, qd)
+
+    def force(
+        self,
+        robot: Host,
+        q: Float[Array, " dofs"],
+        u: Float[Array, " channels"],
+        qd: Float[Array, " dofs"],
+    ) -> Float[Array, " dofs"]:
+        """The generalized force `A e`."""
+        if self.num_channels == 0:
+            return jnp.zeros_like(q)
+        return self.transmission.force(robot, q, self.efforts(robot, q, u, qd))
+
+    def install_check(self, robot: Host) -> None:
+        """Raises if the robot cannot carry this actuator, before anything is computed."""
+        self.transmission.install_check(robot)
+        count = self.transmission.num_coordinates(robot)
+        if self.num_channels not in (0, count):
+            raise ValueError(
+                f"`{type(self).__name__}` has {self.num_channels} channels {self.labels}, but its "
+                f"`{type(self.transmission).__name__}` has {count} coordinates on this "
+                f"{type(robot).__name__} with {robot.num_internal_dofs} internal dofs. Give one "
+                "label and one pair of bounds for each coordinate."
+            )
+
+
+class PassiveElement(Composed):
+    """Something that stores and dissipates energy without control.
+
+    A new element writes `energy` and `dissipation`; its forces are their gradients.
+    `requirements` are as in `Transmission`.
+    """
+
+    requirements: ClassVar[tuple[Callable[["PassiveElement", Host], None], ...]] = ()
+
+    @abc.abstractmethod
+    def energy(self, robot: Host, q: Float[Array, " dofs"]) -> Scalar:
+        """Stored energy U [J]."""
+
+    @abc.abstractmethod
+    def dissipation(
+        self, robot: Host, q: Float[Array, " dofs"], qd: Float[Array, " dofs"]
+    ) -> Scalar:
+        """Dissipation potential R [W]; half the dissipated power of a linear damper."""
+
+    def elastic_force(self, robot: Host, q: Float[Array, " dofs"]) -> Float[Array, " dofs"]:
+        """`dU/dq`, on the left side of the equation of motion."""
+        return jax.grad(lambda q: self.energy(robot, q))(q)
+
+    def damping_force(
+        self, robot: Host, q: Float[Array, " dofs"], qd: Float[Array, " dofs"]
+    ) -> Float[Array, " dofs"]:
+        """`dR/dqd`, on the left side of the equation of motion."""
+        return jax.grad(lambda qd: self.dissipation(robot, q, qd))(qd)
+
+    def damping_matrix(
+        self, robot: Host, q: Float[Array, " dofs"], qd: Float[Array, " dofs"]
+    ) -> Float[Array, "dofs dofs"]:
+        """`d²R/dqd²`."""
+        return jax.jacfwd(lambda qd: self.damping_force(robot, q, qd))(qd)
+
+    def force(
+        self, robot: Host, q: Float[Array, " dofs"], qd: Float[Array, " dofs"]
+    ) -> Float[Array, " dofs"]:
+        """The generalized force on the body, `-(dU/dq + dR/dqd)`."""
+        return -self.elastic_force(robot, q) - self.damping_force(robot, q, qd)
+
+    def install_check(self, robot: Host) -> None:
+        """Raises `TypeError` or `ValueError` if the robot cannot carry this element."""
+        for requirement in self.requirements:
+            requirement(self, robot)
+        q = jax.ShapeDtypeStruct((robot.num_dofs,), robot.dtype)
+        shapes = {
+            "energy": jax.eval_shape(lambda q: self.energy(robot, q), q),
+            "dissipation": jax.eval_shape(lambda q: self.dissipation(robot, q, q), q),
+        }
+        for name, value in shapes.items():
+            if value.shape != ():
+                raise TypeError(
+                    f"`{type(self).__name__}.{name}` must return a scalar, got shape {value.shape}."
+                )
+
+
+class ActuatedHost(Host):
+    """A host with actuators and passive elements."""
+
+    actuators: AbstractVar[tuple[Actuator, ...]]
+    passive_elements: AbstractVar[tuple[PassiveElement, ...]]
+
+
+def channel_bounds(
+    lower: ArrayLike | None,
+    upper: ArrayLike | None,
+    num_channels: int,
+    dtype: np.dtype,
+    default: tuple[float, float] = (-np.inf, np.inf),
+) -> tuple[Float[Array, " channels"], Float[Array, " channels"]]:
+    """Bounds as one pair of arrays; a scalar holds for all channels, `None` is the default."""
+    lower = broadcast(default[0] if lower is None else lower, "lower_bounds", dtype, num_channels)
+    upper = broadcast(default[1] if upper is None else upper, "upper_bounds", dtype, num_channels)
+    check_bounds(lower, upper)
+    return lower, upper
+
+
+def check_bounds(lower: object, upper: object) -> None:
+    """Raises if a bound is NaN or a lower one lies above its upper one."""
+    if not (eqx.is_array_like(lower) and eqx.is_array_like(upper)):
+        return  # stand-ins within a tree operation
+    check_values(lower, lambda x: ~np.isnan(x), "`lower_bounds` must not be NaN.")
+    check_values(upper, lambda x: ~np.isnan(x), "`upper_bounds` must not be NaN.")
+    if isinstance(lower, jax.core.Tracer) or isinstance(upper, jax.core.Tracer):
+        return
+    low, high = np.asarray(lower), np.asarray(upper)
+    if np.any(low > high):
+        raise ValueError(
+            f"Every entry of `lower_bounds` must be at most its entry of `upper_bounds`, got "
+            f"{low} and {high}."
+        )
+
+
+def numbered(name: str, count: int) -> tuple[str, ...]:
+    """`name_0, name_1, ...`."""
+    return tuple(f"{name}_{index}" for index in range(count))
+
+
+def control_vector(
+    u: ArrayLike | None, num_channels: int, dtype: np.dtype
+) -> Float[Array, " channels"]:
+    """`u` as an array; `None` is zero control."""
+    if u is None:
+        return jnp.zeros(num_channels, dtype)
+    return as_array(u, "u", dtype, (num_channels,))

@@ -1,0 +1,241 @@
+"""Sums over the actuators and passive elements of a robot, and what the implicit step needs of them.
+
+import itertools
+Everything here is a function of the host. In `u`, in the coordinates and in the columns of A the
+actuators come in order; those without channels have no place.
+"""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, ArrayLike, Bool, Float, Scalar
+
+from soromox.actuation.core import (
+    ActuatedHost,
+    Actuator,
+    RestrictedControl,
+    Transmission,
+    control_vector,
+    law_effort,
+    sign,
+)
+from soromox.actuation.impedance import AbstractImpedance
+
+
+def num_channels(robot: ActuatedHost) -> int:
+    """Length of `u`."""
+    return sum(actuator.num_channels for actuator in robot.actuators)
+
+
+def channel_slices(robot: ActuatedHost) -> tuple[slice, ...]:
+    """The part of `u` of each actuator."""
+    ends = np.cumsum([0, *(actuator.num_channels for actuator in robot.actuators)])
+    return tuple(slice(int(a), int(b)) for a, b in itertools.pairwise(ends))
+
+
+def actuator_coordinates(
+    robot: ActuatedHost, q: Float[Array, " dofs"]
+) -> Float[Array, " channels"]:
+    """The coordinates y of all channels."""
+    return _join([a.coordinates(robot, q) for a, _ in _driven(robot)], q.dtype)
+
+
+def actuator_velocities(
+    robot: ActuatedHost, q: Float[Array, " dofs"], qd: Float[Array, " dofs"]
+) -> Float[Array, " channels"]:
+    """`yd = A^T qd`."""
+    return jax.jvp(lambda q: actuator_coordinates(robot, q), (q,), (qd,))[1]
+
+
+def actuation_matrix(
+    robot: ActuatedHost, q: Float[Array, " dofs"]
+) -> Float[Array, "dofs channels"]:
+    """`A = (dy/dq)^T`."""
+    columns = [a.transmission.moment_matrix(robot, q) for a, _ in _driven(robot)]
+    return jnp.concatenate([jnp.zeros((q.shape[0], 0), q.dtype), *columns], axis=1)
+
+
+def actuator_efforts(
+    robot: ActuatedHost,
+    q: Float[Array, " dofs"],
+    u: Float[Array, " channels"] | None,
+    qd: Float[Array, " dofs"],
+) -> Float[Array, " channels"]:
+    """The efforts e conjugate to the coordinates; `u=None` is zero control.
+
+    A command that a law refuses raises: `ValueError` if it is concrete, through `eqx.error_if` if
+    it is traced.
+    """
+    u = _checked_control(robot, u)
+    y, yd = jax.jvp(lambda q: actuator_coordinates(robot, q), (q,), (qd,))
+    efforts = [
+        law_effort(a.transmission, a.effort_model, u[part], y[part], yd[part])
+        for a, part in _driven(robot)
+    ]
+    return _join(efforts, q.dtype)
+
+
+def actuator_loads(
+    robot: ActuatedHost,
+    q: Float[Array, " dofs"],
+    u: Float[Array, " channels"] | None,
+    qd: Float[Array, " dofs"],
+) -> Float[Array, " channels"]:
+    """The loads `-sigma e`: positive in tension, on coordinates of length and contraction alike."""
+    signs = [np.full(a.num_channels, -sign(a.transmission)) for a, _ in _driven(robot)]
+    signs = np.concatenate([np.zeros(0), *signs]).astype(q.dtype)
+    return jnp.asarray(signs) * actuator_efforts(robot, q, u, qd)
+
+
+def actuation_force(
+    robot: ActuatedHost,
+    q: Float[Array, " dofs"],
+    u: Float[Array, " channels"] | None,
+    qd: Float[Array, " dofs"],
+) -> Float[Array, " dofs"]:
+    """The generalized force `A e`, without building A."""
+    e = actuator_efforts(robot, q, u, qd)
+    return jax.vjp(lambda q: actuator_coordinates(robot, q), q)[1](e)[0]
+
+
+def controls_valid(robot: ActuatedHost, u: Float[Array, " channels"] | None) -> Bool[Array, ""]:
+    """Whether every law accepts its part of `u`: the result code of a step comes from this."""
+    u = control_vector(u, num_channels(robot), robot.dtype)
+    valid = jnp.asarray(True)
+    for actuator, part in _driven(robot):
+        if isinstance(actuator.effort_model, RestrictedControl):
+            valid = valid & actuator.effort_model.is_valid(u[part])
+    return valid
+
+
+def passive_elastic_energy(robot: ActuatedHost, q: Float[Array, " dofs"]) -> Scalar:
+    """Energy stored in all passive elements [J]."""
+    return sum((p.energy(robot, q) for p in robot.passive_elements), jnp.zeros((), q.dtype))
+
+
+def passive_elastic_force(robot: ActuatedHost, q: Float[Array, " dofs"]) -> Float[Array, " dofs"]:
+    """`dU/dq` of all passive elements."""
+    return sum((p.elastic_force(robot, q) for p in robot.passive_elements), jnp.zeros_like(q))
+
+
+def passive_damping_force(
+    robot: ActuatedHost, q: Float[Array, " dofs"], qd: Float[Array, " dofs"]
+) -> Float[Array, " dofs"]:
+    """`dR/dqd` of all passive elements."""
+    return sum((p.damping_force(robot, q, qd) for p in robot.passive_elements), jnp.zeros_like(q))
+
+
+def passive_damping_matrix(
+    robot: ActuatedHost, q: Float[Array, " dofs"], qd: Float[Array, " dofs"] | None = None
+) -> Float[Array, "dofs dofs"]:
+    """`d²R/dqd²` of all passive elements, at rest by default (it depends on `qd` in some)."""
+    qd = jnp.zeros_like(q) if qd is None else qd
+    zero = jnp.zeros((q.shape[0], q.shape[0]), q.dtype)
+    return sum((p.damping_matrix(robot, q, qd) for p in robot.passive_elements), zero)
+
+
+class Load(eqx.Module):
+    """A transmission and the efforts along it, of an actuator or of an impedance."""
+
+    transmission: Transmission
+    source: Actuator | AbstractImpedance
+    channels: tuple[int, int] = eqx.field(static=True)  # of `u`; empty for an impedance
+    is_responsive: bool = eqx.field(static=True)
+
+    def effort(
+        self,
+        u: Float[Array, " channels"],
+        y: Float[Array, " coordinates"],
+        yd: Float[Array, " coordinates"],
+    ) -> Float[Array, " coordinates"]:
+        if isinstance(self.source, AbstractImpedance):
+            return self.source.effort(y, yd)
+        start, stop = self.channels
+        return law_effort(self.transmission, self.source.effort_model, u[start:stop], y, yd)
+
+
+def loads(robot: ActuatedHost) -> tuple[Load, ...]:
+    """Everything that acts along a transmission: actuators with channels, then impedances."""
+    driven = [
+        Load(a.transmission, a, (part.start, part.stop), not a.effort_model.is_feedforward)
+        for a, part in _driven(robot)
+    ]
+    passive = [
+        Load(p.transmission, p, (0, 0), True)
+        for p in robot.passive_elements
+        if isinstance(p, AbstractImpedance)
+    ]
+    return (*driven, *passive)
+
+
+def load_sizes(robot: ActuatedHost) -> tuple[int, ...]:
+    """Number of coordinates of each load."""
+    return tuple(
+        load.source.num_coordinates
+        if isinstance(load.source, AbstractImpedance)
+        else load.source.num_channels
+        for load in loads(robot)
+    )
+
+
+def responsive_mask(robot: ActuatedHost) -> tuple[bool, ...]:
+    """For each load coordinate, whether its effort depends on a coordinate or a velocity."""
+    pairs = zip(loads(robot), load_sizes(robot), strict=True)
+    return tuple(load.is_responsive for load, size in pairs for _ in range(size))
+
+
+def load_coordinates(robot: ActuatedHost, q: Float[Array, " dofs"]) -> Float[Array, " coordinates"]:
+    """The coordinates y of all loads."""
+    return _join([load.transmission.coordinates(robot, q) for load in loads(robot)], q.dtype)
+
+
+def load_efforts(
+    robot: ActuatedHost,
+    y: Float[Array, " coordinates"],
+    yd: Float[Array, " coordinates"],
+    u: Float[Array, " channels"] | None,
+) -> Float[Array, " coordinates"]:
+    """The efforts e of all loads at these coordinates and rates.
+
+    Commands are not checked here: a step asks `controls_valid`.
+    """
+    u = control_vector(u, num_channels(robot), y.dtype)
+    ends = np.cumsum([0, *load_sizes(robot)])
+    efforts = [
+        load.effort(u, y[start:stop], yd[start:stop])
+        for load, start, stop in zip(loads(robot), ends[:-1], ends[1:], strict=True)
+    ]
+    return _join(efforts, y.dtype)
+
+
+def other_force(
+    robot: ActuatedHost, q: Float[Array, " dofs"], qd: Float[Array, " dofs"]
+) -> Float[Array, " dofs"]:
+    """The generalized force of the passive elements that act along no transmission."""
+    others = [p for p in robot.passive_elements if not isinstance(p, AbstractImpedance)]
+    return sum((p.force(robot, q, qd) for p in others), jnp.zeros_like(q))
+
+
+def _driven(robot: ActuatedHost) -> list[tuple[Actuator, slice]]:
+    pairs = zip(robot.actuators, channel_slices(robot), strict=True)
+    return [(actuator, part) for actuator, part in pairs if actuator.num_channels]
+
+
+def _join(parts: list[Float[Array, " _"]], dtype: np.dtype) -> Float[Array, " sum"]:
+    return jnp.concatenate(parts) if parts else jnp.zeros(0, dtype)
+
+
+def _checked_control(robot: ActuatedHost, u: ArrayLike | None) -> Float[Array, " channels"]:
+    u = control_vector(u, num_channels(robot), robot.dtype)
+    for actuator, part in _driven(robot):
+        law = actuator.effort_model
+        if not isinstance(law, RestrictedControl):
+            continue
+        valid = law.is_valid(u[part])
+        message = f"`u[{part.start}:{part.stop}]` ({type(law).__name__}): {law.restriction}"
+        if isinstance(valid, jax.core.Tracer):
+            u = eqx.error_if(u, ~valid, message)
+        elif not valid:
+            raise ValueError(f"{message} Got {u[part]}.")
+    return u

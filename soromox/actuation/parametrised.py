@@ -1,0 +1,90 @@
+"""Components whose numbers can be read and replaced as one immutable collection."""
+
+import dataclasses
+from typing import TypeVar
+
+import equinox as eqx
+from equinox import AbstractVar
+
+from soromox.numerics.parameters import Parameters, conform
+
+
+PartT = TypeVar("PartT")
+SelfT = TypeVar("SelfT")  # not `typing.Self`, which a runtime type checker refuses here
+
+
+class Parametrised(eqx.Module):
+    """A part that keeps all its numbers in one field `params`."""
+
+    params: AbstractVar[Parameters]
+
+    def with_params(self: SelfT, params: Parameters) -> SelfT:
+        """A copy with these numbers; their names, shapes and structure must stay."""
+        return eqx.tree_at(
+            lambda part: part.params,
+            self,
+            conform(self.params, params, f"{type(self).__name__}.params"),
+        )
+
+    def update_params(self: SelfT, **changes: object) -> SelfT:
+        """A copy with the named numbers replaced."""
+        return self.with_params(self.params.replace(**changes))
+
+
+class Composed(eqx.Module):
+    """A component whose `params` read through to the parts it is made of.
+
+    `params_type` names the fields that hold numbers. A part that is `Parametrised` shows its own
+    `params`, any other shows itself; nothing is stored twice.
+    """
+
+    params_type: eqx.AbstractClassVar[type[Parameters]]
+
+    @property
+    def params(self) -> Parameters:
+        """All numbers of the component."""
+        names = _names(self.params_type)
+        return self.params_type(**{name: _numbers(getattr(self, name)) for name in names})
+
+    def with_params(self: SelfT, params: Parameters) -> SelfT:
+        """A copy with these numbers; its class, law, labels and sizes stay.
+
+        Raises `TypeError` for params of another component, and `ValueError` for other shapes or
+        another structure: reconstruct the component and the robot for that.
+        """
+        if not isinstance(params, self.params_type):
+            raise TypeError(
+                f"`{type(self).__name__}` needs `{self.params_type.__name__}`, "
+                f"got `{type(params).__name__}`."
+            )
+        names = _names(self.params_type)
+        return self.update_params(**{name: getattr(params, name) for name in names})
+
+    def update_params(self: SelfT, **changes: object) -> SelfT:
+        """A copy with the named numbers replaced; traceable, and `self` is unchanged."""
+        kind = type(self).__name__
+        known = _names(self.params_type)
+        for name in changes:
+            if name not in known:
+                raise ValueError(f"`{kind}` has no parameter `{name}`; it has: {', '.join(known)}.")
+        # replacing them in the params runs their value checks
+        changed = self.params.replace(**changes)
+        parts = [_with_numbers(getattr(self, name), getattr(changed, name)) for name in changes]
+        return eqx.tree_at(
+            lambda component: [getattr(component, name) for name in changes],
+            self,
+            parts,
+            is_leaf=lambda node: any(node is getattr(self, name) for name in changes),
+        )
+
+
+def _names(params_type: type[Parameters]) -> tuple[str, ...]:
+    return tuple(field.name for field in dataclasses.fields(params_type))
+
+
+def _numbers(part: object) -> object:
+    return part.params if isinstance(part, Parametrised) else part
+
+
+def _with_numbers(part: PartT, numbers: object) -> PartT:
+    return part.with_params(numbers) if isinstance(part, Parametrised) else numbers
