@@ -1,9 +1,10 @@
 """Sums over the actuators and passive elements of a robot, and what the implicit step needs of them.
 
-import itertools
 Everything here is a function of the host. In `u`, in the coordinates and in the columns of A the
 actuators come in order; those without channels have no place.
 """
+
+import itertools
 
 import equinox as eqx
 import jax
