@@ -1,0 +1,23 @@
+"""The recursion over a tree of bodies, generic in the group and in the body."""
+
+from soromox.chain.bodies import (
+    AbstractBodies as AbstractBodies,
+    FreeBodies as FreeBodies,
+    Motion as Motion,
+    ScrewBodies as ScrewBodies,
+)
+from soromox.chain.dynamics import chain_inverse_dynamics as chain_inverse_dynamics
+from soromox.chain.elimination import Factor as Factor, eliminate as eliminate, solve as solve
+from soromox.chain.hosts import (
+    Host as Host,
+    JointRouted as JointRouted,
+    LinkFramed as LinkFramed,
+    MaterialFramed as MaterialFramed,
+)
+from soromox.chain.kinematics import (
+    Chain as Chain,
+    Configuration as Configuration,
+    configuration as configuration,
+)
+from soromox.chain.mechanics import Mechanics as Mechanics
+from soromox.chain.topology import Topology as Topology

@@ -1,0 +1,87 @@
+"""What the layers above may ask of a robot: small contracts, one per need.
+
+Transmissions and the time stepper see a robot only through these classes.
+"""
+
+import abc
+from types import ModuleType
+
+import equinox as eqx
+import numpy as np
+from jaxtyping import Array, Float
+
+from soromox.chain.mechanics import Mechanics
+
+
+class Host(eqx.Module):
+    """Generalized coordinates and mechanics. The base coordinates of a floating robot come first."""
+
+    @property
+    @abc.abstractmethod
+    def num_dofs(self) -> int:
+        """Length of `q`."""
+
+    @property
+    @abc.abstractmethod
+    def num_internal_dofs(self) -> int:
+        """Coordinates without those of a floating base; they are the last ones of `q`."""
+
+    @property
+    @abc.abstractmethod
+    def is_planar(self) -> bool: ...
+
+    @property
+    @abc.abstractmethod
+    def dtype(self) -> np.dtype:
+        """The dtype of the robot's numbers."""
+
+    @abc.abstractmethod
+    def mechanics(self) -> Mechanics:
+        """Everything derived from the parameters, by one pure function."""
+
+    @property
+    @abc.abstractmethod
+    def group(self) -> ModuleType:
+        """`soromox.lie.se3` or `soromox.lie.se2`."""
+
+
+class JointRouted(eqx.Module):
+    """One-dof joints that a cable can pass one after the other: internal dof i is joint i."""
+
+    @property
+    @abc.abstractmethod
+    def joint_parents(self) -> tuple[int, ...]:
+        """The joint before each joint, -1 at the base."""
+
+
+class LinkFramed(eqx.Module):
+    """Rigid links with frames at their joints."""
+
+    @property
+    @abc.abstractmethod
+    def num_links(self) -> int: ...
+
+    @abc.abstractmethod
+    def link_points(
+        self,
+        q: Float[Array, " dofs"],
+        links: tuple[int, ...],
+        points: Float[Array, "points 3"],
+    ) -> Float[Array, "points 3"]:
+        """World positions [m] of points given in the frames of `links` (-1: the base frame).
+
+        Planar robots live in the plane z = 0.
+        """
+
+
+class MaterialFramed(eqx.Module):
+    """A backbone with a material frame at every arc length."""
+
+    @abc.abstractmethod
+    def material_points(
+        self,
+        q: Float[Array, " dofs"],
+        s: Float[Array, " points"],
+        offsets: Float[Array, "points 3"],
+    ) -> Float[Array, "points 3"]:
+        """World positions [m] of points at arc lengths `s`, offset in the material frame."""

@@ -1,0 +1,112 @@
+"""The terms of the equation of motion of a robot, as plain functions that `SoftRobot` compiles."""
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Scalar
+
+from soromox.actuation import ActuatedHost, loads
+from soromox.chain import inertia, kinematics
+from soromox.chain.dynamics import chain_inverse_dynamics
+from soromox.chain.kinematics import configuration
+
+
+def length_to(robot: ActuatedHost, body: int) -> Scalar:
+    chain = robot.mechanics().chain
+    path = [j for j in chain.backbone if chain.topology.ancestors[body, j]]
+    return jnp.sum(chain.lengths[jnp.array(path)])
+
+
+def length(robot: ActuatedHost) -> Scalar:
+    chain = robot.mechanics().chain
+    carriers = jnp.array([j in chain.backbone for j in range(chain.topology.num_bodies)])
+    ancestors = jnp.array(chain.topology.ancestors)
+    return jnp.max(jnp.where(ancestors & carriers, chain.lengths, 0).sum(axis=1))
+
+
+def body_point(robot: ActuatedHost, q: Array, s: Array, body: int) -> tuple[Array, Array]:
+    """Pose and body-frame Jacobian at arc length `s` on the way to `body`."""
+    chain = robot.mechanics().chain
+    place, into = kinematics.locate(chain, s, body)
+    return kinematics.point(chain, q, place, into)
+
+
+def pose_at(robot: ActuatedHost, q: Array, s: Array, body: int) -> Array:
+    return body_point(robot, q, s, body)[0]
+
+
+def poses_at(robot: ActuatedHost, q: Array, s: Array, body: int) -> Array:
+    return jax.vmap(lambda s: pose_at(robot, q, s, body))(s)
+
+
+def body_jacobian_at(robot: ActuatedHost, q: Array, s: Array, body: int) -> Array:
+    return body_point(robot, q, s, body)[1]
+
+
+def jacobian_at(robot: ActuatedHost, q: Array, s: Array, body: int) -> Array:
+    pose, jacobian = body_point(robot, q, s, body)
+    return robot.group.rotate(pose, jacobian)
+
+
+def tips(robot: ActuatedHost, q: Array) -> Array:
+    chain = robot.mechanics().chain
+    poses = kinematics.tip_poses(chain, configuration(chain, q, jnp.zeros_like(q)))
+    return poses[jnp.array(chain.backbone)]
+
+
+def inertia_matrix(robot: ActuatedHost, q: Array) -> Float[Array, "n n"]:
+    return robot.mechanics().inertia_matrix(q)
+
+
+def coriolis_matrix(robot: ActuatedHost, q: Array, qd: Array) -> Float[Array, "n n"]:
+    return inertia.coriolis_matrix(robot.mechanics().chain, q, qd)
+
+
+def coriolis_force(robot: ActuatedHost, q: Array, qd: Array) -> Float[Array, " n"]:
+    chain = robot.mechanics().chain
+    weightless = chain.without_gravity()
+    return chain_inverse_dynamics(weightless, configuration(chain, q, qd), qd, jnp.zeros_like(q))
+
+
+def gravitational_force(robot: ActuatedHost, q: Array) -> Float[Array, " n"]:
+    chain = robot.mechanics().chain
+    rest = jnp.zeros_like(q)
+    return chain_inverse_dynamics(chain, configuration(chain, q, rest), rest, rest)
+
+
+def gravitational_energy(robot: ActuatedHost, q: Array) -> Scalar:
+    return inertia.gravitational_energy(robot.mechanics().chain, q)
+
+
+def kinetic_energy(robot: ActuatedHost, q: Array, qd: Array) -> Scalar:
+    return robot.mechanics().kinetic_energy(q, qd)
+
+
+def elastic_force(robot: ActuatedHost, q: Array) -> Float[Array, " n"]:
+    return robot.mechanics().elastic_force(q) + loads.passive_elastic_force(robot, q)
+
+
+def elastic_energy(robot: ActuatedHost, q: Array) -> Scalar:
+    return robot.mechanics().elastic_energy(q) + loads.passive_elastic_energy(robot, q)
+
+
+def stiffness_matrix(robot: ActuatedHost) -> Float[Array, "n n"]:
+    return robot.mechanics().stiffness_matrix()
+
+
+def damping_matrix(robot: ActuatedHost, q: Array) -> Float[Array, "n n"]:
+    return robot.mechanics().damping_matrix() + loads.passive_damping_matrix(robot, q)
+
+
+def inverse_dynamics(robot: ActuatedHost, q: Array, qd: Array, qdd: Array) -> Float[Array, " n"]:
+    passive = loads.passive_elastic_force(robot, q) + loads.passive_damping_force(robot, q, qd)
+    return robot.mechanics().inverse_dynamics(q, qd, qdd) + passive
+
+
+def forward_acceleration(
+    robot: ActuatedHost, q: Array, qd: Array, u: Array | None, tau_ext: Array | None
+) -> Float[Array, " n"]:
+    tau = loads.actuation_force(robot, q, u, qd)
+    tau = tau - loads.passive_elastic_force(robot, q) - loads.passive_damping_force(robot, q, qd)
+    if tau_ext is not None:
+        tau = tau + tau_ext
+    return robot.mechanics().forward_acceleration(q, qd, tau)
