@@ -29,7 +29,13 @@ from soromox.actuation.core import (
     SizedTransmission as SizedTransmission,
     Transmission as Transmission,
 )
-from soromox.actuation.efforts import DirectEffort as DirectEffort
+from soromox.actuation.efforts import (
+    DirectEffort as DirectEffort,
+    DisplacementControl as DisplacementControl,
+    ForceControl as ForceControl,
+    McKibbenMuscle as McKibbenMuscle,
+    PotentialEffort as PotentialEffort,
+)
 from soromox.actuation.impedance import (
     AbstractImpedance as AbstractImpedance,
     ArticulatedTendonImpedance as ArticulatedTendonImpedance,

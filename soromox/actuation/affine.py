@@ -1,5 +1,6 @@
 """Coordinates that are an affine function of the configuration: gears, couplings, moment arms."""
 
+import operator
 from collections.abc import Sequence
 from typing import ClassVar
 
@@ -115,17 +116,19 @@ class AffineGeneralizedCoordinateTransmission(SizedTransmission, Parametrised):
     def linear(
         cls, num_dofs: int, joints: Sequence[int], coefficients: ArrayLike | Sequence
     ) -> "AffineGeneralizedCoordinateTransmission":
-        """One coordinate `sum_k coefficients[k] q[joints[k]]` on `num_dofs` internal dofs."""
-        joints = tuple(joints)
+        """One coordinate `sum_k coefficients[k] q[joints[k]]` on `num_dofs` internal dofs.
+
+        Coefficients of a joint that is named twice add up.
+        """
+        joints = tuple(operator.index(joint) for joint in joints)
         for joint in joints:
             if not 0 <= joint < num_dofs:
                 raise ValueError(
                     f"`joints` must lie in 0 ... {num_dofs - 1}, got {joint} in {joints}."
                 )
-        if len(set(joints)) != len(joints) or not joints:
-            raise ValueError(f"`joints` needs each joint once and at least one, got {joints}.")
         dtype = float_dtype(coefficients)
         values = as_array(coefficients, "coefficients", dtype, (len(joints),))
+        check_finite(values, "coefficients")
         selection = np.zeros((len(joints), num_dofs), dtype)
         selection[np.arange(len(joints)), joints] = 1
         row = matmul(values, jnp.asarray(selection))[None]

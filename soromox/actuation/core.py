@@ -70,6 +70,7 @@ class Transmission(Parameters):
         """Raises `TypeError` or `ValueError` if the robot cannot carry this transmission."""
         for requirement in self.requirements:
             requirement(self, robot)
+        check_dtype(self, robot)
         shape = coordinate_shape(self, robot)
         if len(shape.shape) != 1 or not jnp.issubdtype(shape.dtype, jnp.floating):
             raise TypeError(
@@ -140,7 +141,14 @@ class RestoringLaw(EffortModel):
 
 
 class RestrictedControl(EffortModel):
-    """A law that some commands make no sense for."""
+    """A law that some commands make no sense for.
+
+    A refused command raises when it is concrete, and ends a step with its result code. Any other
+    traced call checks at run time only where `checks_traced_control`, because that is a host
+    callback: declare it if a refused command would give a plausible load instead of NaN.
+    """
+
+    checks_traced_control: ClassVar[bool] = False
 
     @property
     @abc.abstractmethod
@@ -287,6 +295,16 @@ class Actuator(Composed):
                 f"{type(robot).__name__} with {robot.num_internal_dofs} internal dofs. Give one "
                 "label and one pair of bounds for each coordinate."
             )
+        check_dtype(self.effort_model, robot)
+        if self.num_channels:
+            y = jax.ShapeDtypeStruct((count,), robot.dtype)
+            effort = jax.eval_shape(self.effort_model.effort, y, y, y)
+            if effort.shape != y.shape:
+                raise ValueError(
+                    f"The effort of `{type(self.effort_model).__name__}` has shape {effort.shape} "
+                    f"for {count} channels; its numbers must be scalars or have one entry for "
+                    "each channel."
+                )
 
 
 class PassiveElement(Composed):
@@ -334,6 +352,7 @@ class PassiveElement(Composed):
         """Raises `TypeError` or `ValueError` if the robot cannot carry this element."""
         for requirement in self.requirements:
             requirement(self, robot)
+        check_dtype(self, robot)
         q = jax.ShapeDtypeStruct((robot.num_dofs,), robot.dtype)
         shapes = {
             "energy": jax.eval_shape(lambda q: self.energy(robot, q), q),
@@ -381,6 +400,17 @@ def check_bounds(lower: object, upper: object) -> None:
             f"Every entry of `lower_bounds` must be at most its entry of `upper_bounds`, got "
             f"{low} and {high}."
         )
+
+
+def check_dtype(part: eqx.Module, robot: Host) -> None:
+    """Raises `TypeError` if a part has numbers of another precision than the robot."""
+    for leaf in jax.tree.leaves(eqx.filter(part, eqx.is_inexact_array)):
+        if leaf.dtype != robot.dtype:
+            raise TypeError(
+                f"`{type(part).__name__}` holds {leaf.dtype} numbers, but this "
+                f"{type(robot).__name__} is {robot.dtype}: construct it from "
+                f"`jnp.asarray(values, jnp.{robot.dtype})`."
+            )
 
 
 def numbered(name: str, count: int) -> tuple[str, ...]:
