@@ -134,18 +134,18 @@ class FreeBodies(AbstractBodies):
 
     def motion(self, q: Float[Array, "bodies n"], qd: Float[Array, "bodies n"]) -> Motion:
         def one(ends, X, q, qd):
-            pose, S, c = _free_joint(self.group, q, qd)
+            pose, S, c = free_joint(self.group, q, qd)
             poses = jax.vmap(self.group.compose, (None, 0))(pose, ends)
             return Motion(poses, X @ S, X @ (S @ qd), X @ c)
 
         return jax.vmap(one)(self.ends, self.X, q, qd)
 
     def point(self, body, s, q):
-        pose, S, _ = _free_joint(self.group, q, jnp.zeros_like(q))
+        pose, S, _ = free_joint(self.group, q, jnp.zeros_like(q))
         return pose, S
 
 
-def _free_joint(group: ModuleType, q: Array, qd: Array) -> tuple[Array, Array, Array]:
+def free_joint(group: ModuleType, q: Array, qd: Array) -> tuple[Array, Array, Array]:
     """Pose, body Jacobian `S` and bias `(dS/dt) qd`; the body twist is `[T(-r) rd; R^T pd]`."""
     k = group.DIM - group.POINT_DIM  # rotational coordinates
     turn = group.exp(jnp.concatenate([q[:k], jnp.zeros_like(q[k:])]))

@@ -1,7 +1,7 @@
 """Poses and twists of all bodies: the sweeps from the base to the tips and back."""
 
 from types import ModuleType
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -28,8 +28,12 @@ class Chain(eqx.Module):
     def group(self) -> ModuleType:
         return self.kinds[0].group
 
-    def without_gravity(self) -> Self:
+    def without_gravity(self) -> "Chain":
         return eqx.tree_at(lambda chain: chain.gravity, self, jnp.zeros_like(self.gravity))
+
+    def width(self, kind: int) -> int:
+        """Coordinates of the widest body of a kind; narrower ones have zero columns in `S`."""
+        return max(self.topology.num_coordinates[body] for body in self.members[kind])
 
     @property
     def lengths(self) -> Float[Array, " bodies"]:
@@ -54,8 +58,8 @@ def configuration(
     layout = chain.topology.layout
     q_local, qd_local = layout.to_local(q), layout.to_local(qd)
     motions = []
-    for kind, members in zip(chain.kinds, chain.members, strict=True):
-        n = chain.topology.num_coordinates[members[0]]
+    for number, (kind, members) in enumerate(zip(chain.kinds, chain.members, strict=True)):
+        n = chain.width(number)
         motions.append(
             kind.motion(layout.pick(q_local, members)[:, :n], layout.pick(qd_local, members)[:, :n])
         )
@@ -150,8 +154,8 @@ def point(
     kind_of, place_of = _owners(chain)
     q_bodies = layout.pick(layout.to_local(q), every)
     local, S = None, None
-    for number, (kind, members) in enumerate(zip(chain.kinds, chain.members, strict=True)):
-        n = topology.num_coordinates[members[0]]
+    for number, kind in enumerate(chain.kinds):
+        n = chain.width(number)
         mine = kind_of[body] == number
         place = jnp.where(mine, place_of[body], 0)
         local_kind, S_kind = kind.point(place, s, q_bodies[body, :n])

@@ -6,11 +6,12 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, ArrayLike, Float
+from jaxtyping import Array, Float
 
 from soromox.chain import AbstractBodies, Chain, FreeBodies, Mechanics, Topology
 from soromox.lie import se3
 from soromox.numerics.checks import (
+    ArrayLike,
     as_array,
     check_finite,
     check_non_negative,
@@ -23,8 +24,10 @@ from soromox.numerics.parameters import Parameters
 class BodyPlan(eqx.Module):
     """The bodies of a host without its base: kinds, who hangs on whom, elasticity, damping.
 
-    `members[k]` are the bodies of `kinds[k]`; `stiffness[k]` and `damping[k]` their blocks.
-    Optional full matrices couple the coordinates of different bodies (`coupling_*`).
+    `members[k]` are the bodies of `kinds[k]`; `stiffness[k]` and `damping[k]` their blocks. Bodies
+    of one kind may differ in their number of coordinates: then `coordinates` counts them for each
+    body, and blocks are padded with zeros to the widest. Optional full matrices couple the
+    coordinates of different bodies (`coupling_*`).
     """
 
     kinds: tuple[AbstractBodies, ...]
@@ -39,9 +42,12 @@ class BodyPlan(eqx.Module):
     coupling_stiffness: Float[Array, "dofs dofs"] | None = None
     coupling_damping: Float[Array, "dofs dofs"] | None = None
     rotation_vectors: tuple[int, ...] = eqx.field(static=True, default=())
+    coordinates: tuple[int, ...] | None = eqx.field(static=True, default=None)
 
     @property
     def num_coordinates(self) -> tuple[int, ...]:
+        if self.coordinates is not None:
+            return self.coordinates
         counts = [0] * len(self.parents)
         for blocks, members in zip(self.stiffness, self.members, strict=True):
             for body in members:
@@ -128,6 +134,7 @@ def _with_free_base(group: ModuleType, plan: BodyPlan, base: BaseLink) -> BodyPl
         coupling_stiffness=pad(plan.coupling_stiffness),
         coupling_damping=pad(plan.coupling_damping),
         rotation_vectors=(0, *shift) if group is se3 else (),
+        coordinates=(d, *plan.num_coordinates),
     )
 
 
