@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, ArrayLike, Float
+from jaxtyping import Array, Float
 
 from soromox.actuation.core import (
     Actuator,
@@ -16,7 +16,7 @@ from soromox.actuation.core import (
     numbered,
 )
 from soromox.actuation.efforts import DirectEffort
-from soromox.numerics.checks import float_dtype
+from soromox.numerics.checks import ArrayLike, float_dtype
 
 
 class TransmissionActuator(Actuator):

@@ -7,7 +7,7 @@ from typing import ClassVar
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, ArrayLike, Float
+from jaxtyping import Array, Float
 
 from soromox.actuation.actuators import channel_units, require_parts
 from soromox.actuation.core import (
@@ -23,7 +23,7 @@ from soromox.actuation.efforts import DirectEffort
 from soromox.actuation.parametrised import Parametrised
 from soromox.chain.hosts import Host
 from soromox.numerics import matmul
-from soromox.numerics.checks import as_array, check_finite, float_dtype
+from soromox.numerics.checks import ArrayLike, as_array, check_finite, float_dtype
 from soromox.numerics.parameters import Parameters
 
 
@@ -41,18 +41,18 @@ class AffineGeneralizedCoordinateTransmissionParams(Parameters):
 
     def __init__(
         self,
-        routing_matrix: ArrayLike | Sequence,
-        reference_configuration: ArrayLike | Sequence | None = None,
-        coordinate_offset: ArrayLike | Sequence | None = None,
+        routing_matrix: ArrayLike,
+        reference_configuration: ArrayLike | None = None,
+        coordinate_offset: ArrayLike | None = None,
     ):
         fields = affine_numbers(routing_matrix, reference_configuration, coordinate_offset)
         self.routing_matrix, self.reference_configuration, self.coordinate_offset = fields
 
 
 def affine_numbers(
-    routing_matrix: ArrayLike | Sequence,
-    reference_configuration: ArrayLike | Sequence | None,
-    coordinate_offset: ArrayLike | Sequence | None,
+    routing_matrix: ArrayLike,
+    reference_configuration: ArrayLike | None,
+    coordinate_offset: ArrayLike | None,
 ) -> tuple[Float[Array, "coordinates dofs"], Float[Array, " dofs"], Float[Array, " coordinates"]]:
     """The three arrays of an affine map, checked."""
     dtype = float_dtype(routing_matrix, reference_configuration, coordinate_offset)
@@ -114,7 +114,7 @@ class AffineGeneralizedCoordinateTransmission(SizedTransmission, Parametrised):
 
     @classmethod
     def linear(
-        cls, num_dofs: int, joints: Sequence[int], coefficients: ArrayLike | Sequence
+        cls, num_dofs: int, joints: Sequence[int], coefficients: ArrayLike
     ) -> "AffineGeneralizedCoordinateTransmission":
         """One coordinate `sum_k coefficients[k] q[joints[k]]` on `num_dofs` internal dofs.
 
@@ -172,8 +172,8 @@ class IdentityActuator(Actuator):
         self,
         num_dofs: int,
         effort_model: EffortModel = DirectEffort(),
-        lower_bounds: ArrayLike | Sequence | None = None,
-        upper_bounds: ArrayLike | Sequence | None = None,
+        lower_bounds: ArrayLike | None = None,
+        upper_bounds: ArrayLike | None = None,
         dtype: np.dtype | None = None,
     ):
         """`num_dofs` is the number of internal dofs; bounds are infinite by default."""
@@ -204,11 +204,11 @@ class AffineGeneralizedCoordinateActuator(Actuator):
     @classmethod
     def from_routing(
         cls,
-        routing_matrix: ArrayLike | Sequence,
-        reference_configuration: ArrayLike | Sequence | None = None,
-        coordinate_offset: ArrayLike | Sequence | None = None,
-        lower_bounds: ArrayLike | Sequence | None = None,
-        upper_bounds: ArrayLike | Sequence | None = None,
+        routing_matrix: ArrayLike,
+        reference_configuration: ArrayLike | None = None,
+        coordinate_offset: ArrayLike | None = None,
+        lower_bounds: ArrayLike | None = None,
+        upper_bounds: ArrayLike | None = None,
         effort_model: EffortModel = DirectEffort(),
     ) -> "AffineGeneralizedCoordinateActuator":
         """`y = R (q - q_ref) + y_0`; bounds are infinite by default."""

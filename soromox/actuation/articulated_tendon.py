@@ -1,12 +1,11 @@
 """Tendons with constant moment arms that pass joints one after the other."""
 
 import itertools
-from collections.abc import Sequence
 from typing import ClassVar
 
 import equinox as eqx
 import numpy as np
-from jaxtyping import Array, ArrayLike, Float
+from jaxtyping import Array, Float
 
 from soromox.actuation.actuators import channel_units, require_parts
 from soromox.actuation.affine import (
@@ -25,7 +24,7 @@ from soromox.actuation.core import (
 from soromox.actuation.efforts import DirectEffort
 from soromox.actuation.parametrised import Parametrised
 from soromox.chain.hosts import Host, JointRouted
-from soromox.numerics.checks import concrete
+from soromox.numerics.checks import ArrayLike, concrete
 from soromox.numerics.parameters import Parameters
 
 
@@ -46,9 +45,9 @@ class ArticulatedTendonTransmissionParams(Parameters):
 
     def __init__(
         self,
-        routing_matrix: ArrayLike | Sequence,
-        reference_configuration: ArrayLike | Sequence | None = None,
-        coordinate_offset: ArrayLike | Sequence | None = None,
+        routing_matrix: ArrayLike,
+        reference_configuration: ArrayLike | None = None,
+        coordinate_offset: ArrayLike | None = None,
     ):
         fields = affine_numbers(routing_matrix, reference_configuration, coordinate_offset)
         self.routing_matrix, self.reference_configuration, self.coordinate_offset = fields
@@ -146,11 +145,11 @@ class ArticulatedTendonActuator(Actuator):
     @classmethod
     def from_routing(
         cls,
-        routing_matrix: ArrayLike | Sequence,
-        reference_configuration: ArrayLike | Sequence | None = None,
-        coordinate_offset: ArrayLike | Sequence | None = None,
-        lower_bounds: ArrayLike | Sequence | None = None,
-        upper_bounds: ArrayLike | Sequence | None = None,
+        routing_matrix: ArrayLike,
+        reference_configuration: ArrayLike | None = None,
+        coordinate_offset: ArrayLike | None = None,
+        lower_bounds: ArrayLike | None = None,
+        upper_bounds: ArrayLike | None = None,
         effort_model: EffortModel = DirectEffort(),
     ) -> "ArticulatedTendonActuator":
         """One row of moment arms [m] for each tendon; bounds are `(0, inf)` by default."""

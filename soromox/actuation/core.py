@@ -14,11 +14,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from equinox import AbstractClassVar, AbstractVar
-from jaxtyping import Array, ArrayLike, Bool, Float, Scalar
+from jaxtyping import Array, Bool, Float, Scalar
 
 from soromox.actuation.parametrised import Composed
 from soromox.chain.hosts import Host
-from soromox.numerics.checks import as_array, broadcast, check_values
+from soromox.numerics.checks import ArrayLike, as_array, broadcast, check_values
 from soromox.numerics.parameters import Parameters
 
 
@@ -64,6 +64,8 @@ class Transmission(Parameters):
 
     def num_coordinates(self, robot: Host) -> int:
         """Number of coordinates on this robot; evaluates nothing."""
+        if isinstance(self, SizedTransmission):
+            return self.size
         return coordinate_shape(self, robot).shape[0]
 
     def install_check(self, robot: Host) -> None:
@@ -71,6 +73,8 @@ class Transmission(Parameters):
         for requirement in self.requirements:
             requirement(self, robot)
         check_dtype(self, robot)
+        if isinstance(self, SizedTransmission):
+            return  # tracing the kinematics of every tendon of a hand would take seconds
         shape = coordinate_shape(self, robot)
         if len(shape.shape) != 1 or not jnp.issubdtype(shape.dtype, jnp.floating):
             raise TypeError(
@@ -81,7 +85,10 @@ class Transmission(Parameters):
 
 
 class SizedTransmission(Transmission):
-    """A transmission that knows its number of coordinates without a host."""
+    """A transmission that knows its number of coordinates without a host.
+
+    Installation trusts `size` instead of tracing `coordinates`.
+    """
 
     @property
     @abc.abstractmethod

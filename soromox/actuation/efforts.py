@@ -1,16 +1,17 @@
 """Effort laws without state."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import ClassVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, ArrayLike, Bool, Float, Scalar
+from jaxtyping import Array, Bool, Float, Scalar
 
 from soromox.actuation.core import EffortModel, RestoringLaw, RestrictedControl
 from soromox.numerics.checks import (
+    ArrayLike,
     as_array,
     check_finite,
     check_non_negative,
@@ -85,8 +86,8 @@ class DisplacementControl(RestoringLaw, RestrictedControl):
 
     def __init__(
         self,
-        stiffness: ArrayLike | Sequence,
-        damping: ArrayLike | Sequence = 0.0,
+        stiffness: ArrayLike,
+        damping: ArrayLike = 0.0,
         allow_compressive_force: bool = False,
     ):
         """`stiffness` and `damping`: a number for all channels, or one for each."""
@@ -130,11 +131,11 @@ class McKibbenMuscle(RestoringLaw, RestrictedControl):
 
     def __init__(
         self,
-        thread_length: ArrayLike | Sequence,
-        number_of_turns: ArrayLike | Sequence,
-        minimum_pressure: ArrayLike | Sequence,
-        deflated_stiffness: ArrayLike | Sequence,
-        deflated_equilibrium_length: ArrayLike | Sequence,
+        thread_length: ArrayLike,
+        number_of_turns: ArrayLike,
+        minimum_pressure: ArrayLike,
+        deflated_stiffness: ArrayLike,
+        deflated_equilibrium_length: ArrayLike,
     ):
         """Each is a number for all channels, or one for each."""
         values = {
@@ -270,9 +271,7 @@ def _function(function: Callable[..., Array], name: str) -> Callable[..., Array]
     return function if isinstance(function, eqx.Module) else StaticFunction(function)
 
 
-def _per_channel(
-    value: ArrayLike | Sequence, name: str, dtype: np.dtype
-) -> Float[Array, "*channels"]:
+def _per_channel(value: ArrayLike, name: str, dtype: np.dtype) -> Float[Array, "*channels"]:
     array = as_array(value, name, dtype)
     if array.ndim > 1:
         raise ValueError(

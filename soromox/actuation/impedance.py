@@ -1,14 +1,13 @@
 """Passive elements that act along a transmission: springs and dampers of its coordinates."""
 
 import abc
-from collections.abc import Sequence
 from typing import ClassVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from equinox import AbstractVar
-from jaxtyping import Array, ArrayLike, Float, Scalar
+from jaxtyping import Array, Float, Scalar
 
 from soromox.actuation.articulated_tendon import (
     ArticulatedTendonTransmission,
@@ -17,6 +16,7 @@ from soromox.actuation.articulated_tendon import (
 from soromox.actuation.core import PassiveElement, SizedTransmission, Transmission
 from soromox.chain.hosts import Host
 from soromox.numerics.checks import (
+    ArrayLike,
     as_array,
     broadcast,
     check_finite,
@@ -113,9 +113,9 @@ class TransmissionImpedance(AbstractImpedance):
     def __init__(
         self,
         transmission: Transmission,
-        stiffness: ArrayLike | Sequence,
-        damping: ArrayLike | Sequence = 0.0,
-        rest_coordinate: ArrayLike | Sequence = 0.0,
+        stiffness: ArrayLike,
+        damping: ArrayLike = 0.0,
+        rest_coordinate: ArrayLike = 0.0,
     ):
         """Scalars hold for all coordinates."""
         if not isinstance(transmission, Transmission):
@@ -154,12 +154,12 @@ class ArticulatedTendonImpedance(AbstractImpedance):
     @classmethod
     def from_routing(
         cls,
-        routing_matrix: ArrayLike | Sequence,
-        stiffness: ArrayLike | Sequence,
-        damping: ArrayLike | Sequence = 0.0,
-        reference_configuration: ArrayLike | Sequence | None = None,
-        coordinate_offset: ArrayLike | Sequence | None = None,
-        rest_coordinate: ArrayLike | Sequence = 0.0,
+        routing_matrix: ArrayLike,
+        stiffness: ArrayLike,
+        damping: ArrayLike = 0.0,
+        reference_configuration: ArrayLike | None = None,
+        coordinate_offset: ArrayLike | None = None,
+        rest_coordinate: ArrayLike = 0.0,
     ) -> "ArticulatedTendonImpedance":
         """One row of moment arms [m] for each tendon; scalars hold for all tendons."""
         params = ArticulatedTendonTransmissionParams(
@@ -187,9 +187,9 @@ def quadratic(weights: Float[Array, " n"], x: Float[Array, " n"]) -> Scalar:
 
 def impedance_numbers(
     transmission: Transmission,
-    stiffness: ArrayLike | Sequence,
-    damping: ArrayLike | Sequence,
-    rest_coordinate: ArrayLike | Sequence,
+    stiffness: ArrayLike,
+    damping: ArrayLike,
+    rest_coordinate: ArrayLike,
 ) -> tuple[Float[Array, " m"], Float[Array, " m"], Float[Array, " m"]]:
     """Stiffness, damping and rest coordinate, one for each coordinate, checked."""
     leaves = jax.tree.leaves(transmission)

@@ -11,7 +11,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, ArrayLike, Bool, Float, Scalar
+from jaxtyping import Array, Bool, Float, Scalar
 
 from soromox.actuation.core import (
     ActuatedHost,
@@ -64,12 +64,8 @@ def actuator_efforts(
     u: Float[Array, " channels"] | None,
     qd: Float[Array, " dofs"],
 ) -> Float[Array, " channels"]:
-    """The efforts e conjugate to the coordinates; `u=None` is zero control.
-
-    A command that a law refuses raises: `ValueError` if it is concrete, through `eqx.error_if` if
-    it is traced.
-    """
-    u = _checked_control(robot, u)
+    """The efforts e conjugate to the coordinates; `u` goes through `checked_control`."""
+    u = checked_control(robot, u)
     y, yd = jax.jvp(lambda q: actuator_coordinates(robot, q), (q,), (qd,))
     efforts = [
         law_effort(a.transmission, a.effort_model, u[part], y[part], yd[part])
@@ -129,6 +125,29 @@ def controls_valid(robot: ActuatedHost, u: Float[Array, " channels"] | None) -> 
         if isinstance(actuator.effort_model, RestrictedControl):
             valid = valid & actuator.effort_model.is_valid(u[part])
     return valid
+
+
+def checked_control(
+    robot: ActuatedHost, u: Float[Array, " channels"] | None
+) -> Float[Array, " channels"]:
+    """`u` (zero for `None`), after asking each law that restricts its commands.
+
+    Raises `ValueError` for a refused command with a value; for a traced one the check runs with
+    the compiled program (`eqx.error_if`) where the law asks for it.
+    """
+    u = control_vector(u, num_channels(robot), robot.dtype)
+    for actuator, part in _driven(robot):
+        law = actuator.effort_model
+        if not isinstance(law, RestrictedControl):
+            continue
+        valid = law.is_valid(u[part])
+        message = f"`u[{part.start}:{part.stop}]` ({type(law).__name__}): {law.restriction}"
+        if not isinstance(valid, jax.core.Tracer):
+            if not valid:
+                raise ValueError(f"{message} Got {u[part]}.")
+        elif law.checks_traced_control:
+            u = eqx.error_if(u, ~valid, message)
+    return u
 
 
 def passive_elastic_energy(robot: ActuatedHost, q: Float[Array, " dofs"]) -> Scalar:
@@ -246,19 +265,3 @@ def _driven(robot: ActuatedHost) -> list[tuple[Actuator, slice]]:
 
 def _join(parts: list[Float[Array, " _"]], dtype: np.dtype) -> Float[Array, " sum"]:
     return jnp.concatenate(parts) if parts else jnp.zeros(0, dtype)
-
-
-def _checked_control(robot: ActuatedHost, u: ArrayLike | None) -> Float[Array, " channels"]:
-    u = control_vector(u, num_channels(robot), robot.dtype)
-    for actuator, part in _driven(robot):
-        law = actuator.effort_model
-        if not isinstance(law, RestrictedControl):
-            continue
-        valid = law.is_valid(u[part])
-        message = f"`u[{part.start}:{part.stop}]` ({type(law).__name__}): {law.restriction}"
-        if isinstance(valid, jax.core.Tracer):
-            if law.checks_traced_control:
-                u = eqx.error_if(u, ~valid, message)
-        elif not valid:
-            raise ValueError(f"{message} Got {u[part]}.")
-    return u
