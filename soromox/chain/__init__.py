@@ -6,6 +6,7 @@ from soromox.chain.bodies import (
     Motion as Motion,
     ScrewBodies as ScrewBodies,
 )
+from soromox.chain.constant_strain import ConstantStrainBodies as ConstantStrainBodies
 from soromox.chain.dynamics import chain_inverse_dynamics as chain_inverse_dynamics
 from soromox.chain.elimination import Factor as Factor, eliminate as eliminate, solve as solve
 from soromox.chain.hosts import (
@@ -13,6 +14,7 @@ from soromox.chain.hosts import (
     JointRouted as JointRouted,
     LinkFramed as LinkFramed,
     MaterialFramed as MaterialFramed,
+    StrainNodes as StrainNodes,
 )
 from soromox.chain.kinematics import (
     Chain as Chain,
@@ -20,4 +22,5 @@ from soromox.chain.kinematics import (
     configuration as configuration,
 )
 from soromox.chain.mechanics import Mechanics as Mechanics
+from soromox.chain.strained import Continuum as Continuum, StrainedBodies as StrainedBodies
 from soromox.chain.topology import Topology as Topology

@@ -5,6 +5,7 @@ Transmissions and the time stepper see a robot only through these classes.
 
 import abc
 from types import ModuleType
+from typing import NamedTuple
 
 import equinox as eqx
 import numpy as np
@@ -74,6 +75,14 @@ class LinkFramed(eqx.Module):
         """
 
 
+class StrainNodes(NamedTuple):
+    """Quadrature nodes along a backbone and the spatial strain `xi = g^-1 dg/ds` there."""
+
+    s: Float[Array, "segments nodes"]  # [m] from the robot's base
+    weights: Float[Array, "segments nodes"]  # [m]: integrals over s are weighted sums
+    strain: Float[Array, "segments nodes 6"]
+
+
 class MaterialFramed(eqx.Module):
     """A backbone with a material frame at every arc length."""
 
@@ -85,3 +94,10 @@ class MaterialFramed(eqx.Module):
         offsets: Float[Array, "points 3"],
     ) -> Float[Array, "points 3"]:
         """World positions [m] of points at arc lengths `s`, offset in the material frame."""
+
+    @abc.abstractmethod
+    def strain_nodes(self, q: Float[Array, " dofs"]) -> StrainNodes:
+        """Quadrature nodes, weights and strains of all segments.
+
+        A planar strain `[kappa, sigma_x, sigma_y]` is given as `[0, 0, kappa, sigma_x, sigma_y, 0]`.
+        """

@@ -56,19 +56,26 @@ def configuration(
 ) -> Configuration:
     """Evaluates every body relative to its own base frame."""
     layout = chain.topology.layout
-    q_local, qd_local = layout.to_local(q), layout.to_local(qd)
-    motions = []
-    for number, (kind, members) in enumerate(zip(chain.kinds, chain.members, strict=True)):
-        n = chain.width(number)
-        motions.append(
-            kind.motion(layout.pick(q_local, members)[:, :n], layout.pick(qd_local, members)[:, :n])
-        )
+    own = zip(local_coordinates(chain, q), local_coordinates(chain, qd), strict=True)
+    motions = [kind.motion(*pair) for kind, pair in zip(chain.kinds, own, strict=True)]
     Ad_inverse = jax.vmap(chain.group.Ad_inverse)
     X = layout.place([Ad_inverse(motion.pose[:, -1]) for motion in motions], chain.members)
     S = layout.place(
         [pad_columns(motion.S[:, -1], layout.width) for motion in motions], chain.members
     )
     return Configuration(tuple(motions), X, S)
+
+
+def local_coordinates(
+    chain: Chain, q: Float[Array, " dofs"]
+) -> list[Float[Array, "bodies n"]]:
+    """The entries of `q` that belong to the bodies of each kind, zero where a body has fewer."""
+    layout = chain.topology.layout
+    local = layout.to_local(q)
+    return [
+        layout.pick(local, members)[:, : chain.width(number)]
+        for number, members in enumerate(chain.members)
+    ]
 
 
 def base_poses(chain: Chain, config: Configuration) -> Float[Array, "levels lanes *pose"]:

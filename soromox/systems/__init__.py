@@ -8,3 +8,21 @@ from soromox.systems.articulated import (
 from soromox.systems.pendulum import Pendulum as Pendulum, PendulumParams as PendulumParams
 from soromox.systems.plan import BaseLink as BaseLink, BodyPlan as BodyPlan
 from soromox.systems.soft_robot import SoftRobot as SoftRobot
+from soromox.systems.continuum_links import (
+    ContinuumLinkParams as ContinuumLinkParams,
+    ElasticMaterial as ElasticMaterial,
+    ExplicitMaterial as ExplicitMaterial,
+)
+from soromox.systems.link_specs import LinkSpec as LinkSpec
+from soromox.systems.pcs import (
+    PCS as PCS,
+    PCSParams as PCSParams,
+    PCSStructure as PCSStructure,
+    PlanarPCS as PlanarPCS,
+    PlanarPCSParams as PlanarPCSParams,
+    PlanarPCSStructure as PlanarPCSStructure,
+)
+from soromox.systems.sections import (
+    CrossSectionGeometry as CrossSectionGeometry,
+    LinearProfile as LinearProfile,
+)

@@ -1,0 +1,303 @@
+"""Rods of segments with constant strain, in space and in the plane."""
+
+import abc
+from collections.abc import Sequence
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from soromox.actuation import Actuator, PassiveElement
+from soromox.chain import ConstantStrainBodies, Continuum, kinematics
+from soromox.numerics import einsum
+from soromox.numerics.checks import ArrayLike, as_array, check_finite, float_dtype
+from soromox.numerics.parameters import Parameters
+from soromox.systems.continuum_links import ContinuumLinkParams, gauss_fractions
+from soromox.systems.installation import install_actuators, install_base, install_passive_elements
+from soromox.systems.link_specs import LinkSpec, link_params
+from soromox.systems.link_updates import LinkUpdates
+from soromox.systems.plan import BaseLink, BodyPlan
+
+
+class PCSParams(Parameters):
+    """Numbers of a rod in space: its segments, and gravity (3,) in the world frame [m/s^2]."""
+
+    link: ContinuumLinkParams
+    gravity: Float[Array, "3"]
+
+    def __init__(self, link: ContinuumLinkParams, gravity: ArrayLike = (0.0, 0.0, -9.81)):
+        self.link, self.gravity = _checked(link, gravity, 6)
+
+
+class PlanarPCSParams(Parameters):
+    """Numbers of a rod in the plane: its segments, and gravity (2,) in the world frame [m/s^2]."""
+
+    link: ContinuumLinkParams
+    gravity: Float[Array, "2"]
+
+    def __init__(self, link: ContinuumLinkParams, gravity: ArrayLike = (0.0, -9.81)):
+        self.link, self.gravity = _checked(link, gravity, 3)
+
+
+class PCSStructure(eqx.Module):
+    """What is fixed about a rod of N segments with d strains each.
+
+    - `num_gauss_points`: points per segment at which mass and sections are integrated.
+    - `strain_selector`: mask of the strains that may change, (N, d), flattened, or (d,) for all
+      segments alike; `None` frees all. The others keep their reference value.
+    - `scale_rotational_basis_by_length`: coordinates of bending and torsion are angles over a
+      segment [rad] instead of curvatures [rad/m].
+    """
+
+    num_gauss_points: int = eqx.field(static=True)
+    strain_selector: tuple[bool, ...] | None = eqx.field(static=True)
+    scale_rotational_basis_by_length: bool = eqx.field(static=True)
+
+    def __init__(
+        self,
+        num_gauss_points: int = 5,
+        strain_selector: ArrayLike | None = None,
+        scale_rotational_basis_by_length: bool = False,
+    ):
+        if num_gauss_points < 1:
+            raise ValueError(f"`num_gauss_points` must be at least 1, got {num_gauss_points}.")
+        self.num_gauss_points = int(num_gauss_points)
+        self.scale_rotational_basis_by_length = bool(scale_rotational_basis_by_length)
+        if strain_selector is None:
+            self.strain_selector = None
+            return
+        mask = np.asarray(strain_selector)
+        if not np.all((mask == 0) | (mask == 1)):
+            raise ValueError(f"`strain_selector` needs True/False or 1/0, got {strain_selector!r}.")
+        self.strain_selector = tuple(bool(x) for x in mask.ravel())
+
+    def selected(self, num_segments: int, strain_size: int) -> np.ndarray:
+        """The mask of a rod, (N, d); raises `ValueError` for a wrong size or no strain at all."""
+        shape = (num_segments, strain_size)
+        if self.strain_selector is None:
+            return np.ones(shape, dtype=bool)
+        mask = np.array(self.strain_selector)
+        if mask.size not in (strain_size, num_segments * strain_size):
+            raise ValueError(
+                f"`strain_selector` needs {strain_size} entries for all segments alike or "
+                f"{num_segments} x {strain_size}, got {mask.size}."
+            )
+        if not mask.any():
+            raise ValueError("`strain_selector` must select at least one strain.")
+        return np.broadcast_to(mask.reshape(-1, strain_size), shape)
+
+
+# The same for the plane, where d = 3.
+PlanarPCSStructure = PCSStructure
+
+
+class ConstantStrainRod(LinkUpdates, Continuum):
+    """What rods of constant-strain segments share in space and in the plane."""
+
+    structure: eqx.AbstractVar[PCSStructure]
+
+    @property
+    def num_segments(self) -> int:
+        return self.params.link.num_links
+
+    @property
+    def num_internal_dofs(self) -> int:
+        return int(self._selected.sum())
+
+    @property
+    def num_gauss_points(self) -> int:
+        return self.structure.num_gauss_points
+
+    def strain(self, q: ArrayLike) -> Float[Array, "segments d"]:
+        """Strain of every segment: `B q + reference_strain`."""
+        return self._run(_strain, q=q)
+
+    def body_plan(self) -> BodyPlan:
+        link, group = self.params.link, self.group
+        segments = tuple(range(link.num_links))
+        counts = tuple(int(count) for count in self._selected.sum(axis=1))
+        X, weights = gauss_fractions(link, self.num_gauss_points)
+        measure = (link.length[:, None] * weights)[..., None, None]
+        basis, picks = self._basis()
+        bodies = ConstantStrainBodies(
+            group,
+            basis,
+            picks,
+            link.reference_strain,
+            link.length,
+            X,
+            weights,
+            measure * link.inertia_density(X),
+        )
+        blocks = [
+            einsum("bdm,bde,ben->bmn", basis, (measure * density).sum(axis=1), basis)
+            for density in (link.stiffness_density(X), link.damping_density(X))
+        ]
+        zeros = jnp.zeros(sum(counts), link.length.dtype)
+        return BodyPlan(
+            kinds=(bodies,),
+            members=(segments,),
+            parents=tuple(i - 1 for i in segments),
+            backbone=segments,
+            stiffness=(blocks[0],),
+            damping=(blocks[1],),
+            armature=zeros,
+            rest=zeros,
+            gravity=self.params.gravity,
+            coordinates=counts,
+        )
+
+    @property
+    def _selected(self) -> np.ndarray:
+        link = self.params.link
+        return self.structure.selected(link.num_links, link.strain_size)
+
+    def _basis(self) -> tuple[Float[Array, "bodies d n"], tuple[int, ...] | None]:
+        """`B` of each segment, and the strains it picks if they are the same, unscaled, on all."""
+        mask, link = self._selected, self.params.link
+        basis = np.zeros((*mask.shape, mask.sum(axis=1).max()))
+        for segment, row in enumerate(mask):
+            strains = np.flatnonzero(row)
+            basis[segment, strains, np.arange(len(strains))] = 1
+        basis = jnp.asarray(basis.astype(link.length.dtype))
+        if self.structure.scale_rotational_basis_by_length:
+            num_rotational = 3 if link.strain_size == 6 else 1
+            rotational = (np.arange(link.strain_size) < num_rotational)[:, None]
+            return jnp.where(rotational, basis / link.length[:, None, None], basis), None
+        is_uniform = bool((mask == mask[0]).all())
+        return basis, tuple(np.flatnonzero(mask[0]).tolist()) if is_uniform else None
+
+
+class PCS(ConstantStrainRod):
+    """A rod of segments of constant strain in space (piecewise constant strain).
+
+    `q` holds the active strains segment by segment, as deviations from the reference. The base is
+    upright by default (local x up); `base_pose` is `[qx, qy, qz, qw, x, y, z]` or 4x4, and
+    `floating_base` frees it. `actuators=None` installs one generalized force per strain.
+    """
+
+    params: PCSParams
+    structure: PCSStructure
+    actuators: tuple[Actuator, ...]
+    passive_elements: tuple[PassiveElement, ...]
+    base_pose: Float[Array, "7"] | None
+    floating_base: BaseLink | None
+
+    def __init__(
+        self,
+        params: PCSParams,
+        structure: PCSStructure | None = None,
+        *,
+        actuators: Actuator | tuple[Actuator, ...] | None = None,
+        passive_elements: PassiveElement | tuple[PassiveElement, ...] | None = None,
+        base_pose: ArrayLike | None = None,
+        floating_base: bool | BaseLink | None = False,
+    ):
+        self.params, self.structure = _parts(params, structure, PCSParams)
+        self.actuators = install_actuators(actuators, self.num_internal_dofs)
+        self.passive_elements = install_passive_elements(passive_elements)
+        self.base_pose, self.floating_base = install_base(
+            base_pose, floating_base, False, self.dtype
+        )
+
+    @classmethod
+    def from_links(
+        cls,
+        links: Sequence[LinkSpec] | LinkSpec,
+        gravity: ArrayLike | None = None,
+        structure: PCSStructure | None = None,
+        **keywords,
+    ) -> "PCS":
+        """A rod of these links, base to tip; keywords as in the constructor."""
+        link = link_params(links, is_planar=False, num_gauss_points=_points(structure))
+        params = PCSParams(link) if gravity is None else PCSParams(link, gravity)
+        return cls(params, structure, **keywords)
+
+    @property
+    def is_planar(self) -> bool:
+        return False
+
+
+class PlanarPCS(ConstantStrainRod):
+    """A rod of segments of constant strain in the plane.
+
+    `q` holds the active strains segment by segment, as deviations from the reference. The base is
+    upright by default (+y); `base_pose` is `[theta, x, y]`, and `floating_base` frees it.
+    `actuators=None` installs one generalized force per strain.
+    """
+
+    params: PlanarPCSParams
+    structure: PCSStructure
+    actuators: tuple[Actuator, ...]
+    passive_elements: tuple[PassiveElement, ...]
+    base_pose: Float[Array, "3"] | None
+    floating_base: BaseLink | None
+
+    def __init__(
+        self,
+        params: PlanarPCSParams,
+        structure: PCSStructure | None = None,
+        *,
+        actuators: Actuator | tuple[Actuator, ...] | None = None,
+        passive_elements: PassiveElement | tuple[PassiveElement, ...] | None = None,
+        base_pose: ArrayLike | None = None,
+        floating_base: bool | BaseLink | None = False,
+    ):
+        self.params, self.structure = _parts(params, structure, PlanarPCSParams)
+        self.actuators = install_actuators(actuators, self.num_internal_dofs)
+        self.passive_elements = install_passive_elements(passive_elements)
+        self.base_pose, self.floating_base = install_base(
+            base_pose, floating_base, True, self.dtype
+        )
+
+    @classmethod
+    def from_links(
+        cls,
+        links: Sequence[LinkSpec] | LinkSpec,
+        gravity: ArrayLike | None = None,
+        structure: PCSStructure | None = None,
+        **keywords,
+    ) -> "PlanarPCS":
+        """A rod of these links, base to tip; keywords as in the constructor."""
+        link = link_params(links, is_planar=True, num_gauss_points=_points(structure))
+        params = PlanarPCSParams(link) if gravity is None else PlanarPCSParams(link, gravity)
+        return cls(params, structure, **keywords)
+
+    @property
+    def is_planar(self) -> bool:
+        return True
+
+
+def _strain(robot: ConstantStrainRod, q: Array) -> Array:
+    chain = robot.mechanics().chain
+    return chain.kinds[-1].strain(kinematics.local_coordinates(chain, q)[-1])
+
+
+def _checked(
+    link: ContinuumLinkParams, gravity: ArrayLike, strain_size: int
+) -> tuple[ContinuumLinkParams, Array]:
+    if not isinstance(link, ContinuumLinkParams):
+        raise TypeError(f"`link` needs ContinuumLinkParams, got {type(link).__name__}.")
+    if link.strain_size != strain_size:
+        raise ValueError(
+            f"`link.reference_strain` needs {strain_size} strains per segment here, got "
+            f"{link.strain_size}: PCS has 6, PlanarPCS has 3."
+        )
+    points = (strain_size + 3) // 3  # 3 in space, 2 in the plane
+    gravity = as_array(gravity, "gravity", float_dtype(link.length), (points,))
+    check_finite(gravity, "gravity")
+    return link, gravity
+
+
+def _parts(params: Parameters, structure: PCSStructure | None, kind: type):
+    if not isinstance(params, kind):
+        raise TypeError(f"`params` needs {kind.__name__}, got {type(params).__name__}.")
+    structure = PCSStructure() if structure is None else structure
+    if not isinstance(structure, PCSStructure):
+        raise TypeError(f"`structure` needs a PCSStructure, got {type(structure).__name__}.")
+    return params, structure
+
+
+def _points(structure: PCSStructure | None) -> int:
+    return (structure or PCSStructure()).num_gauss_points
