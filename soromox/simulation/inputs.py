@@ -1,0 +1,66 @@
+"""Checks at the door of a simulation: states, controls, external forces."""
+
+from collections.abc import Callable
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, ArrayLike, Float
+
+from soromox.actuation import ActuatedHost, loads
+from soromox.numerics.checks import as_array, check_positive
+from soromox.simulation.state import SystemState
+
+
+Signal = ArrayLike | Callable[[Array], ArrayLike]
+
+
+def in_dtype(robot: ActuatedHost, dtype: np.dtype) -> ActuatedHost:
+    """The robot with its numbers in `dtype`."""
+    if dtype == robot.dtype:
+        return robot
+    return jax.tree.map(lambda x: x.astype(dtype) if eqx.is_inexact_array(x) else x, robot)
+
+
+def checked_state(robot: ActuatedHost, state: SystemState, name: str) -> SystemState:
+    """Raises unless `state` is one state of `robot`."""
+    if not isinstance(state, SystemState):
+        raise TypeError(f"`{name}` needs a SystemState, got {type(state).__name__}.")
+    as_array(state.y, f"{name}.y", state.y.dtype, (2 * robot.num_dofs,))
+    if state.t.shape != ():
+        raise ValueError(f"`{name}.t` needs shape (), got {state.t.shape}.")
+    return state
+
+
+def checked_step_length(dt: ArrayLike | None, dtype: np.dtype) -> Float[Array, ""]:
+    if dt is None:
+        raise ValueError("`dt`, the length of a step in seconds, is needed.")
+    check_positive(dt, "dt")
+    return as_array(dt, "dt", dtype, ())
+
+
+def checked_control(
+    robot: ActuatedHost, state: SystemState, u: ArrayLike | None
+) -> Float[Array, " channels"]:
+    """`u`, else the control of the state, else zero."""
+    num_channels = loads.num_channels(robot)
+    u = state.u if u is None else u
+    if u is None:
+        return jnp.zeros(num_channels, state.y.dtype)
+    return as_array(u, "u", state.y.dtype, (num_channels,))
+
+
+def checked_signal(
+    signal: Signal | None, name: str, dtype: np.dtype, size: int, num_steps: int
+) -> Array | Callable | None:
+    """A constant `(size,)`, one row per step `(num_steps, size)`, or a function of time."""
+    if signal is None or callable(signal):
+        return signal
+    array = as_array(signal, name, dtype)
+    if array.shape not in ((size,), (num_steps, size)):
+        raise ValueError(
+            f"`{name}` needs shape ({size},), ({num_steps}, {size}) with one row per step, or a "
+            f"function of time, got shape {array.shape}."
+        )
+    return array
