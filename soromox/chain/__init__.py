@@ -16,6 +16,7 @@ from soromox.chain.hosts import (
     MaterialFramed as MaterialFramed,
     StrainNodes as StrainNodes,
 )
+from soromox.chain.joint_bodies import ProductJoints as ProductJoints
 from soromox.chain.kinematics import (
     Chain as Chain,
     Configuration as Configuration,
@@ -24,3 +25,4 @@ from soromox.chain.kinematics import (
 from soromox.chain.mechanics import Mechanics as Mechanics
 from soromox.chain.strained import Continuum as Continuum, StrainedBodies as StrainedBodies
 from soromox.chain.topology import Topology as Topology
+from soromox.chain.variable_strain import VariableStrainBodies as VariableStrainBodies

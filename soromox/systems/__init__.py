@@ -5,14 +5,24 @@ from soromox.systems.articulated import (
     ArticulatedSoftRobot as ArticulatedSoftRobot,
     ArticulatedSoftRobotParams as ArticulatedSoftRobotParams,
 )
-from soromox.systems.pendulum import Pendulum as Pendulum, PendulumParams as PendulumParams
-from soromox.systems.plan import BaseLink as BaseLink, BodyPlan as BodyPlan
-from soromox.systems.soft_robot import SoftRobot as SoftRobot
 from soromox.systems.continuum_links import (
     ContinuumLinkParams as ContinuumLinkParams,
     ElasticMaterial as ElasticMaterial,
     ExplicitMaterial as ExplicitMaterial,
 )
+from soromox.systems.gvs import (
+    GVS as GVS,
+    GVSParams as GVSParams,
+    GVSSegment as GVSSegment,
+    GVSStructure as GVSStructure,
+    JointCrossings as JointCrossings,
+)
+from soromox.systems.joint_states import (
+    JointState as JointState,
+    joint_state as joint_state,
+    with_joint_state as with_joint_state,
+)
+from soromox.systems.joints import JointParams as JointParams, JointSpec as JointSpec
 from soromox.systems.link_specs import LinkSpec as LinkSpec
 from soromox.systems.pcs import (
     PCS as PCS,
@@ -22,7 +32,11 @@ from soromox.systems.pcs import (
     PlanarPCSParams as PlanarPCSParams,
     PlanarPCSStructure as PlanarPCSStructure,
 )
+from soromox.systems.pendulum import Pendulum as Pendulum, PendulumParams as PendulumParams
+from soromox.systems.plan import BaseLink as BaseLink, BodyPlan as BodyPlan
 from soromox.systems.sections import (
     CrossSectionGeometry as CrossSectionGeometry,
     LinearProfile as LinearProfile,
 )
+from soromox.systems.soft_robot import SoftRobot as SoftRobot
+from soromox.systems.strain_bases import StrainBasisSpec as StrainBasisSpec
