@@ -40,4 +40,17 @@ from soromox.actuation.impedance import (
     AbstractImpedance as AbstractImpedance,
     ArticulatedTendonImpedance as ArticulatedTendonImpedance,
     TransmissionImpedance as TransmissionImpedance,
+    TransmissionImpedanceParams as TransmissionImpedanceParams,
+)
+from soromox.actuation.mckibben import (
+    ArticulatedMcKibbenActuator as ArticulatedMcKibbenActuator,
+    ArticulatedMcKibbenTransmission as ArticulatedMcKibbenTransmission,
+    ArticulatedMcKibbenTransmissionParams as ArticulatedMcKibbenTransmissionParams,
+)
+from soromox.actuation.spatial_tendon import (
+    LinearJoint as LinearJoint,
+    MaterialPoint as MaterialPoint,
+    SpatialTendonTransmission as SpatialTendonTransmission,
+    SpatialTendonTransmissionParams as SpatialTendonTransmissionParams,
+    Waypoint as Waypoint,
 )
