@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -27,13 +26,14 @@ def checkpointed_scan(
     """Samples of `num_steps` steps, one after every `save_every`.
 
     `advance(carry, (k, row))` takes step k, `row` being entry k of each array in `rows`;
-    `sample(k, carry)` returns the carry and what is saved after k steps. Backwards, a step is
-    evaluated twice more, but its equations are solved only once more. Nested scans with
-    `jax.checkpoint`, so that forward mode works too.
+    `sample(k, carry)` returns the carry and what is saved after k steps. Backwards, chunks of steps
+    are computed again. Solving a step costs most and its solution is small, so solutions are kept
+    within a chunk; where samples are as many as steps, the solutions of all chunks are kept too
+    (half the size of the samples) and nothing is solved twice. Nested scans with `jax.checkpoint`,
+    so that forward mode works too.
     """
     num_saves = num_steps // save_every
     target = math.sqrt(num_steps)
-    # solving a stage costs most and its solution is small: keep it when a chunk is recomputed
     policy = jax.checkpoint_policies.save_only_these_names(SOLUTION)
     step = jax.checkpoint(advance, policy=policy, prevent_cse=False)
 
@@ -78,7 +78,9 @@ def checkpointed_scan(
         return jax.lax.scan(run_and_sample, carry, slots)
 
     if num_chunks > 1:
-        several_samples = jax.checkpoint(several_samples, prevent_cse=False)
+        several_samples = jax.checkpoint(
+            several_samples, policy=policy if save_every <= 2 else None, prevent_cse=False
+        )
     saved = jax.lax.scan(several_samples, carry, slots)[1]
     return jax.tree.map(lambda x: x.reshape((-1, *x.shape[2:]))[:num_saves], saved)
 

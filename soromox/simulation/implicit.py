@@ -19,7 +19,7 @@ from soromox.chain import Mechanics
 from soromox.chain.charts import change_chart
 from soromox.simulation.root import Diagnostics, find_root
 from soromox.simulation.schemes import AbstractScheme
-from soromox.simulation.stage import Stage, stage_inverse
+from soromox.simulation.stage import Stage, approximate
 from soromox.simulation.state import RESULTS
 
 
@@ -91,13 +91,13 @@ def step(
         y0 = loads.load_coordinates(robot, q0) if differs else None
         return Stage(robot, mechanics, h, q0, qd0, y0, u, tau_ext)
 
-    inverse = stage_inverse(stage_at(base_q, base_qd, *at_nodes[0]))
+    inverse, measure = approximate(stage_at(base_q, base_qd, *at_nodes[0]))
 
     def solve(carry: "_Stages", row: Array, u: Array, tau_ext: Array | None, place: Any):
         q0 = base_q + dt * (row @ carry.velocities)
         qd0 = base_qd + dt * (row @ carry.accelerations)
         stage = stage_at(q0, qd0, u, tau_ext)
-        a, found = find_root(stage, carry.last[2], inverse)
+        a, found = find_root(stage, carry.last[2], measure, inverse)
         q, qd = stage.motion(a)
         return _Stages(
             carry.velocities.at[place].set(qd),

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array, ArrayLike, Float
 
 from soromox.actuation import ActuatedHost, loads
-from soromox.numerics.checks import as_array, check_positive
+from soromox.numerics.checks import as_array, check_positive, float_dtype
 from soromox.simulation.state import SystemState
 
 
@@ -21,6 +21,12 @@ def in_dtype(robot: ActuatedHost, dtype: np.dtype) -> ActuatedHost:
     if dtype == robot.dtype:
         return robot
     return jax.tree.map(lambda x: x.astype(dtype) if eqx.is_inexact_array(x) else x, robot)
+
+
+def dtype_for(robot: ActuatedHost, *values: ArrayLike | None) -> np.dtype:
+    """That of the floating arrays among `values`, else the robot's."""
+    known = [x for x in values if hasattr(x, "dtype") and jnp.issubdtype(x.dtype, jnp.floating)]
+    return float_dtype(*known) if known else robot.dtype
 
 
 def checked_state(robot: ActuatedHost, state: SystemState, name: str) -> SystemState:

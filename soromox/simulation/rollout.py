@@ -7,7 +7,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, ArrayLike, Float, Int, Scalar
+from jaxtyping import Array, ArrayLike, Int, Scalar
 
 from soromox.actuation import ActuatedHost, loads
 from soromox.numerics.checks import as_array, check_positive, concrete

@@ -6,11 +6,10 @@ from typing import NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from equinox import AbstractVar
 from jax.ad_checkpoint import checkpoint_name
 from jaxtyping import Array, Bool, Float, Int, Scalar
 
-from soromox.simulation.linear_solve import linear_solve
+from soromox.simulation.linear_solve import ApproximateInverse, linear_solve
 from soromox.simulation.state import RESULTS
 from soromox.simulation.tolerances import Tolerances
 
@@ -30,21 +29,14 @@ class Residual(eqx.Module):
     def value(self, x: Float[Array, " n"]) -> Float[Array, " n"]: ...
 
 
-class ApproximateInverse(eqx.Module):
-    """An approximate inverse of the derivative of a residual, and a measure for `x`.
+class Measure(eqx.Module):
+    """What counts as small: `x` has the size `max |weights x|`, compared with `scale` plus its own.
 
-    The size of `x` is `max |weights x|`; corrections are compared with `scale` plus the size of
-    `x`. Nothing of it is differentiated.
+    Never differentiated.
     """
 
-    weights: AbstractVar[Float[Array, " n"]]
-    scale: AbstractVar[Scalar]
-
-    @abc.abstractmethod
-    def solve(self, r: Float[Array, " n"]) -> Float[Array, " n"]: ...
-
-    @abc.abstractmethod
-    def solve_transposed(self, r: Float[Array, " n"]) -> Float[Array, " n"]: ...
+    weights: Float[Array, " n"]
+    scale: Scalar
 
     def size(self, x: Float[Array, " n"]) -> Scalar:
         return jnp.max(jnp.abs(self.weights * x))
@@ -65,11 +57,14 @@ class Diagnostics(NamedTuple):
 
 @eqx.filter_custom_jvp
 def find_root(
-    problem: Residual, start: Float[Array, " n"], inverse: ApproximateInverse
+    problem: Residual,
+    start: Float[Array, " n"],
+    measure: Measure,
+    inverse: ApproximateInverse | None,
 ) -> tuple[Float[Array, " n"], Diagnostics]:
     """Solves `problem.value(x) = 0` to rounding; returns `start` where that fails.
 
-    First a chord iteration with the approximate inverse. Where it contracts poorly, Newton's method
+    First a chord iteration with the approximate inverse, if there is one. Where it contracts poorly, Newton's method
     with the exact Jacobian and damped steps: a step is taken as far as the *next* Newton step,
     computed at its end, is shorter (scale-free, and kinks such as slack cables do not stall it).
     The phases are two loops, so that under `vmap` neither costs anything once all lanes are done.
@@ -77,10 +72,12 @@ def find_root(
     The derivative is that of the implicit function theorem at the solution, in any mode and order.
     Where the search failed it is zero.
     """
-    chord = _chord_phase(problem, start, inverse)
-    newton = _newton_phase(problem, chord, inverse)
+    search = _unstarted(start)
+    if inverse is not None:
+        search = _chord_phase(problem, search, measure, inverse)
+    newton = _newton_phase(problem, search, measure)
     x, size = newton.best, newton.size
-    scale = inverse.scale + inverse.size(x)
+    scale = measure.scale + measure.size(x)
     residual = size / jnp.where(scale > 0, scale, 1)
     finite = jnp.isfinite(size) & jnp.all(jnp.isfinite(x))
     failure = jnp.where(finite, float(RESULTS.not_converged), float(RESULTS.non_finite))
@@ -92,17 +89,16 @@ def find_root(
 
 @find_root.def_jvp
 def _find_root_jvp(primals, tangents):
-    problem, _, inverse = primals
-    moved, _, _ = tangents
-    x, diagnostics = find_root(*primals)
-    x = checkpoint_name(x, SOLUTION)
+    problem, _, _, inverse = primals
+    moved, *_ = tangents
+    x, diagnostics = checkpoint_name(find_root(*primals), SOLUTION)
     no_tangents = jax.tree.map(lambda _: None, diagnostics)
     if not jax.tree.leaves(moved):
         return (x, diagnostics), (None, no_tangents)
     found = diagnostics.code == RESULTS.successful
     push = eqx.filter_jvp(lambda problem: problem.value(x), (problem,), (moved,))[1]
     matvec = jax.linearize(problem.value, x)[1]
-    shift = linear_solve(matvec, jnp.where(found, push, 0), inverse.solve, inverse.solve_transposed)
+    shift = linear_solve(matvec, jnp.where(found, push, 0), inverse)
     return (x, diagnostics), (-jnp.where(found, shift, 0), no_tangents)
 
 
@@ -119,31 +115,10 @@ class _Search(NamedTuple):
     stuck: Bool[Array, ""]
 
 
-def _chord_phase(
-    problem: Residual, start: Float[Array, " n"], inverse: ApproximateInverse
-) -> _Search:
-    tolerances = Tolerances.of(start.dtype)
-
-    def body(search: _Search) -> _Search:
-        correction = -inverse.solve(problem.value(search.x))
-        size = inverse.size(correction)
-        x = search.x + correction
-        ratio = size / search.previous
-        done = tolerances.reached(size, ratio, inverse.scale + inverse.size(x))
-        better = done | (size < search.size)
-        return search._replace(
-            x=x,
-            best=jnp.where(done, x, jnp.where(better, search.x, search.best)),
-            size=jnp.where(better, size, search.size),
-            previous=size,
-            chords=search.chords + 1,
-            done=done,
-            stuck=~done & ~(ratio < 0.7),
-        )
-
+def _unstarted(start: Float[Array, " n"]) -> _Search:
     infinite = jnp.asarray(jnp.inf, start.dtype)
     none, no = jnp.zeros((), jnp.int32), jnp.zeros((), bool)
-    search = _Search(
+    return _Search(
         x=start,
         best=start,
         size=infinite,
@@ -155,10 +130,34 @@ def _chord_phase(
         done=no,
         stuck=no,
     )
+
+
+def _chord_phase(
+    problem: Residual, search: _Search, measure: Measure, inverse: ApproximateInverse
+) -> _Search:
+    tolerances = Tolerances.of(search.x.dtype)
+
+    def body(search: _Search) -> _Search:
+        correction = -inverse.solve(problem.value(search.x))
+        size = measure.size(correction)
+        x = search.x + correction
+        ratio = size / search.previous
+        done = tolerances.reached(size, ratio, measure.scale + measure.size(x))
+        better = done | (size < search.size)
+        return search._replace(
+            x=x,
+            best=jnp.where(done, x, jnp.where(better, search.x, search.best)),
+            size=jnp.where(better, size, search.size),
+            previous=size,
+            chords=search.chords + 1,
+            done=done,
+            stuck=~done & ~(ratio < 0.7),
+        )
+
     return jax.lax.while_loop(lambda s: ~s.done & ~s.stuck & (s.chords < MAX_CHORDS), body, search)
 
 
-def _newton_phase(problem: Residual, search: _Search, inverse: ApproximateInverse) -> _Search:
+def _newton_phase(problem: Residual, search: _Search, measure: Measure) -> _Search:
     tolerances = Tolerances.of(search.x.dtype)
     identity = jnp.eye(search.x.shape[0], dtype=search.x.dtype)
 
@@ -167,10 +166,10 @@ def _newton_phase(problem: Residual, search: _Search, inverse: ApproximateInvers
         jvp = lambda column: jax.jvp(problem.value, (x,), (column,))
         r, jacobian = jax.vmap(jvp, out_axes=(None, 1))(identity)
         step = -jnp.linalg.solve(jacobian, r)
-        size = inverse.size(step)
+        size = measure.size(step)
         shorter = jnp.isfinite(size) & (size <= (1 - search.fraction / 4) * search.size)
         ratio = jnp.where(search.fraction == 1, size / search.size, 1)
-        done = tolerances.reached(size, ratio, inverse.scale + inverse.size(x))
+        done = tolerances.reached(size, ratio, measure.scale + measure.size(x))
         taken = done | shorter
         smaller = search.fraction * jnp.where(jnp.isfinite(size), 0.5, 0.125)
         fraction = jnp.where(taken, jnp.minimum(4 * search.fraction, 1), smaller)

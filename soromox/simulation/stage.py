@@ -1,6 +1,5 @@
 """The equations of one implicit stage, and their structured approximate inverse."""
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Scalar
@@ -8,7 +7,8 @@ from jaxtyping import Array, Float, Scalar
 from soromox.actuation import ActuatedHost, loads
 from soromox.chain import Factor, Mechanics
 from soromox.numerics import matmul
-from soromox.simulation.root import ApproximateInverse, Residual
+from soromox.simulation.linear_solve import ApproximateInverse
+from soromox.simulation.root import Measure, Residual
 
 
 class Stage(Residual):
@@ -54,8 +54,6 @@ class StageInverse(ApproximateInverse):
 
     mechanics: Mechanics
     factor: Factor
-    weights: Float[Array, " dofs"]
-    scale: Scalar
     A: Float[Array, "dofs columns"]
     Z: Float[Array, "dofs columns"]  # base^-1 A
     core: Float[Array, "columns columns"]  # (I + W A^T Z)^-1 W
@@ -71,8 +69,8 @@ class StageInverse(ApproximateInverse):
         return z - matmul(self.Z, matmul(core, matmul(self.A.T, z))) if core.size else z
 
 
-def stage_inverse(stage: Stage) -> StageInverse:
-    """Eliminates the matrix of `stage` at its start."""
+def approximate(stage: Stage) -> tuple[StageInverse, Measure]:
+    """The matrix of `stage` eliminated at its start, and what is small for its accelerations."""
     stage = jax.lax.stop_gradient(stage)
     robot, mechanics, h, q, v = stage.robot, stage.mechanics, stage.h, stage.q0, stage.v0
     factor = mechanics.factor(q, h)
@@ -104,7 +102,7 @@ def stage_inverse(stage: Stage) -> StageInverse:
         ]
     )
     scale = jnp.sum(jnp.where(jnp.isfinite(sizes), sizes, 0))
-    return StageInverse(mechanics, factor, h * weights, scale, A, Z, core)
+    return StageInverse(mechanics, factor, A, Z, core), Measure(h * weights, scale)
 
 
 def _low_rank(stage: Stage) -> tuple[Array, Array, Array, Array]:

@@ -1,6 +1,6 @@
 """When an iteration has reached the rounding of its dtype."""
 
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -14,7 +14,7 @@ class Tolerances(NamedTuple):
     loose: float  # accepted once rounding keeps corrections from shrinking
 
     @classmethod
-    def of(cls, dtype: np.dtype) -> Self:
+    def of(cls, dtype: np.dtype) -> "Tolerances":
         eps = float(jnp.finfo(dtype).eps)
         return cls(32 * eps, eps ** (2 / 3))
 

@@ -1,0 +1,123 @@
+"""Linear models about a state: continuous, discrete, and free vibration."""
+
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, ArrayLike, Float
+
+from soromox.actuation import ActuatedHost, loads
+from soromox.numerics.checks import as_array
+from soromox.simulation import implicit
+from soromox.simulation.equilibrium import Statics
+from soromox.simulation.inputs import (
+    checked_control,
+    checked_state,
+    checked_step_length,
+    dtype_for,
+    in_dtype,
+)
+from soromox.simulation.schemes import AbstractScheme, BackwardEuler
+from soromox.simulation.state import SystemState
+
+
+def linearize(
+    robot: ActuatedHost, q: ArrayLike, qd: ArrayLike, u: ArrayLike | None = None
+) -> tuple[Float[Array, "states states"], Float[Array, "states channels"]]:
+    """`A = df/dy`, `B = df/du` of `dy/dt = f(y, u)`, `y = [q; qd]`.
+
+    Exact derivatives; commands are not checked. Raises `ValueError` for wrong shapes.
+    """
+    robot, (q, qd, u) = _at_door(robot, q=q, qd=qd, u=u)
+    return _linearize(robot, q, qd, u)
+
+
+@eqx.filter_jit
+def _linearize(robot: ActuatedHost, q: Array, qd: Array, u: Array) -> tuple[Array, Array]:
+    mechanics, n = robot.mechanics(), len(q)
+
+    def rate(y: Array, u: Array) -> Array:
+        q, qd = y[:n], y[n:]
+        tau = loads.other_force(robot, q, qd)
+        if loads.responsive_mask(robot):
+            place, rates = jax.linearize(lambda q: loads.load_coordinates(robot, q), q)
+            effort = loads.load_efforts(robot, place, rates(qd), u)
+            tau = tau + jax.linear_transpose(rates, q)(effort)[0]
+        return jnp.concatenate([qd, mechanics.forward_acceleration(q, qd, tau)])
+
+    return jax.jacfwd(rate, argnums=(0, 1))(jnp.concatenate([q, qd]), u)
+
+
+def linearize_step(
+    robot: ActuatedHost,
+    state: SystemState,
+    u: ArrayLike | None = None,
+    dt: ArrayLike | None = None,
+    scheme: AbstractScheme | None = None,
+) -> tuple[Float[Array, "states states"], Float[Array, "states channels"]]:
+    """`A_d = dy'/dy`, `B_d = dy'/du` of one implicit step `y -> y'` with held control.
+
+    The derivative of the step itself, by the implicit function theorem; multi-step schemes give
+    that of their starting step. Raises `ValueError` for wrong shapes and non-positive `dt`.
+    """
+    state = checked_state(robot, state, "state")
+    dt = checked_step_length(dt, state.y.dtype)
+    control = checked_control(robot, state, u)
+    scheme = BackwardEuler() if scheme is None else scheme
+    return _linearize_step(in_dtype(robot, state.y.dtype), state.y, control, dt, scheme)
+
+
+@eqx.filter_jit
+def _linearize_step(
+    robot: ActuatedHost, y: Array, u: Array, dt: Array, scheme: AbstractScheme
+) -> tuple[Array, Array]:
+    mechanics, n = robot.mechanics(), robot.num_dofs
+
+    def advance(y: Array, u: Array) -> Array:
+        point = implicit.start(scheme, y[:n], y[n:])
+        new = implicit.step(robot, mechanics, scheme, point, dt, lambda node: (u, None))
+        return jnp.concatenate([new.q, new.qd])
+
+    return jax.jacfwd(advance, argnums=(0, 1))(y, u)
+
+
+class Modes(NamedTuple):
+    """Free, undamped vibration: `M x'' + K x = 0` with the tangent stiffness K."""
+
+    frequencies: Float[Array, " dofs"]  # [rad/s] ascending; negative: grows at that rate
+    shapes: Float[Array, "dofs dofs"]  # columns; `shapes^T M shapes = 1`
+
+
+def natural_modes(robot: ActuatedHost, q: ArrayLike, u: ArrayLike | None = None) -> Modes:
+    """Natural frequencies and modes about the equilibrium `q` under control `u`.
+
+    K is the symmetric part of the derivative of the static force. A negative frequency `-w` marks
+    an unstable mode, growing as `exp(w t)`. Raises `ValueError` for wrong shapes.
+    """
+    robot, (q, u) = _at_door(robot, q=q, u=u)
+    return _natural_modes(robot, q, u)
+
+
+@eqx.filter_jit
+def _natural_modes(robot: ActuatedHost, q: Array, u: Array) -> Modes:
+    mechanics = robot.mechanics()
+    statics = Statics(robot, mechanics, u, None, jnp.zeros_like(q))
+    stiffness = jax.jacfwd(statics.value)(q)
+    half = jnp.linalg.cholesky(mechanics.inertia_matrix(q))
+    solve = lambda b: jax.scipy.linalg.solve_triangular(half, b, lower=True)
+    matrix = solve(solve((stiffness + stiffness.T) / 2).T)
+    values, vectors = jnp.linalg.eigh((matrix + matrix.T) / 2)
+    shapes = jax.scipy.linalg.solve_triangular(half, vectors, lower=True, trans="T")
+    return Modes(jnp.sign(values) * jnp.sqrt(jnp.abs(values)), shapes)
+
+
+def _at_door(robot: ActuatedHost, **inputs: ArrayLike | None) -> tuple[ActuatedHost, list[Array]]:
+    dtype = dtype_for(robot, inputs["q"], inputs.get("qd"))
+    sizes = {"u": loads.num_channels(robot)}
+    arrays = []
+    for name, value in inputs.items():
+        size = sizes.get(name, robot.num_dofs)
+        arrays.append(as_array(np.zeros(size) if value is None else value, name, dtype, (size,)))
+    return in_dtype(robot, dtype), arrays
