@@ -12,7 +12,7 @@ this very product: they belong to the discrete pose, not only to the exact one.
 import functools
 from collections.abc import Callable
 from types import ModuleType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -25,9 +25,9 @@ from soromox.chain.strained import StrainedBodies
 from soromox.numerics import einsum, gauss_legendre, matmul
 
 
-# Of X = s / length to `B` (d, n). NumPy arrays of any shape map to NumPy (..., d, n), JAX scalars
-# to JAX (d, n). Hashable: a basis is part of the structure of a robot.
-Basis = Callable[[Float[Array, ""]], Float[Array, "d n"]]
+# From X = s / length (...) to `B` (..., d, n), NumPy to NumPy and JAX to JAX. Hashable: a basis is
+# part of the structure of a robot.
+Basis = Callable[[Any], Any]
 
 _CELL_POINTS = gauss_legendre(2)[0]
 _BRACKET = np.sqrt(3) / 12
@@ -37,8 +37,7 @@ class VariableStrainBodies(StrainedBodies):
     """A batch of bodies with strain `reference_strain + basis(s / length) q`, nodes at Gauss points.
 
     Bodies may differ in basis, number of coordinates and number of nodes: all are padded to the
-    widest (zero columns of `S`) and to the most nodes (massless nodes at the tip). A basis without
-    functions makes a rigid link.
+    widest (zero columns of `S`) and to the most nodes (massless nodes at the tip).
     """
 
     group: ModuleType = eqx.field(static=True)

@@ -1,11 +1,9 @@
 """Rods of variable strain, rigid links, and joints between them."""
 
-import dataclasses
 from collections.abc import Sequence
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -13,132 +11,32 @@ from jaxtyping import Array, Float
 from soromox.actuation import Actuator, PassiveElement
 from soromox.chain import Continuum, ScrewBodies, kinematics
 from soromox.chain.bodies import AbstractBodies
+from soromox.chain.frozen_strain import FrozenStrainBodies
 from soromox.chain.joint_bodies import ProductJoints
 from soromox.chain.variable_strain import VariableStrainBodies, gauss_nodes
 from soromox.lie import se3
 from soromox.numerics import einsum, matmul
-from soromox.numerics.checks import ArrayLike, as_array, check_finite
-from soromox.numerics.parameters import Parameters
-from soromox.systems.continuum_links import ContinuumLinkParams
+from soromox.numerics.checks import ArrayLike
+from soromox.systems.gvs_structure import (
+    GVSParams,
+    GVSSegment,
+    GVSStructure,
+    check_match,
+    segment_parts,
+)
 from soromox.systems.installation import install_actuators, install_base, install_passive_elements
-from soromox.systems.joints import JointParams, JointSpec, JointType, joint_basis, joint_block
-from soromox.systems.link_specs import LinkSpec, link_params
+from soromox.systems.joints import JointParams, joint_basis, joint_block
 from soromox.systems.link_updates import LinkUpdates
 from soromox.systems.plan import BaseLink, BodyPlan
-from soromox.systems.strain_bases import StrainBasis, StrainBasisSpec
 
 
-_RIGID = StrainBasis("monomial", (None,) * 6)
-_LEAST_POINTS = 5
+class _Kind(NamedTuple):
+    """One kind of bodies with what `BodyPlan` asks about it."""
 
-
-class GVSSegment(eqx.Module):
-    """A joint and the link behind it.
-
-    - `basis`: how the link's strain is spanned; `None` (or a basis without active strains) makes
-      the link rigid.
-    - `num_gauss_points`: nodes along the link, at least 5 unless it is rigid.
-    """
-
-    link: LinkSpec
-    joint: JointSpec
-    basis: StrainBasis = eqx.field(static=True)
-    num_gauss_points: int = eqx.field(static=True)
-
-    def __init__(
-        self,
-        link: LinkSpec,
-        joint: JointSpec | None = None,
-        basis: StrainBasisSpec | None = None,
-        num_gauss_points: int = 5,
-    ):
-        joint = JointSpec.fixed() if joint is None else joint
-        given = {"link": (link, LinkSpec), "joint": (joint, JointSpec)}
-        if basis is not None:
-            given["basis"] = (basis, StrainBasisSpec)
-        for name, (value, kind) in given.items():
-            if not isinstance(value, kind):
-                raise TypeError(f"`{name}` needs a {kind.__name__}, got {type(value).__name__}.")
-        self.link, self.joint = link, joint
-        self.basis = _RIGID if basis is None else basis.basis
-        self.num_gauss_points = num_gauss_points
-
-
-class GVSParams(Parameters):
-    """Numbers of a chain of N segments.
-
-    - `link`: the links. Explicit matrices are spread evenly over their link.
-    - `joint`: one `JointParams` for each segment, `None` where the joint is fixed.
-    - `gravity` (3,) in the world frame [m/s^2].
-    """
-
-    link: ContinuumLinkParams
-    joint: tuple[JointParams | None, ...]
-    gravity: Float[Array, "3"]
-
-    def __init__(
-        self,
-        link: ContinuumLinkParams,
-        joint: tuple[JointParams | None, ...],
-        gravity: ArrayLike = (0.0, 0.0, -9.81),
-    ):
-        if not isinstance(link, ContinuumLinkParams):
-            raise TypeError(f"`link` needs ContinuumLinkParams, got {type(link).__name__}.")
-        if link.strain_size != 6:
-            raise ValueError(f"`link.reference_strain` needs (N, 6), got (N, {link.strain_size}).")
-        if len(joint) != link.num_links:
-            raise ValueError(
-                f"`joint` needs one entry per link: {link.num_links}, got {len(joint)}."
-            )
-        dtype = link.length.dtype
-        self.link = link
-        self.joint = jax.tree.map(lambda leaf: as_array(leaf, "joint", dtype), tuple(joint))
-        self.gravity = as_array(gravity, "gravity", dtype, (3,))
-        check_finite(self.gravity, "gravity")
-
-
-@dataclasses.dataclass(frozen=True)
-class GVSStructure:
-    """What is fixed about a chain of N segments: kinds of joints, bases, numbers of nodes."""
-
-    joints: tuple[JointType, ...]
-    bases: tuple[StrainBasis, ...]
-    num_gauss_points: tuple[int, ...]
-
-    def __post_init__(self):
-        if len({len(self.joints), len(self.bases), len(self.num_gauss_points)}) > 1:
-            raise ValueError(
-                f"`joints`, `bases` and `num_gauss_points` need one entry per segment, got "
-                f"{len(self.joints)}, {len(self.bases)} and {len(self.num_gauss_points)}."
-            )
-        for i, (points, basis) in enumerate(zip(self.num_gauss_points, self.bases, strict=True)):
-            least = _LEAST_POINTS if basis.num_functions else 1
-            if isinstance(points, bool) or not isinstance(points, int) or points < least:
-                kind = "a link that bends" if basis.num_functions else "a rigid link"
-                raise ValueError(
-                    f"`num_gauss_points` of segment {i} ({kind}) must be a whole number of at "
-                    f"least {least}, got {points!r}."
-                )
-
-    @property
-    def num_coordinates(self) -> tuple[int, ...]:
-        """Coordinates of each body: the joints (but fixed ones) and links in order."""
-        counts = []
-        for joint, basis in zip(self.joints, self.bases, strict=True):
-            counts += [joint.num_coordinates] if joint.num_coordinates else []
-            counts.append(basis.num_functions)
-        return tuple(counts)
-
-    @property
-    def link_bodies(self) -> tuple[int, ...]:
-        """The body of each segment's link."""
-        has_joint = [joint.num_coordinates > 0 for joint in self.joints]
-        return tuple(i + int(n) for i, n in enumerate(np.cumsum(has_joint)))
-
-    def joint_start(self, segment: int) -> int:
-        """Where the coordinates of a segment's joint begin among the internal ones."""
-        body = self.link_bodies[segment] - bool(self.joints[segment].num_coordinates)
-        return sum(self.num_coordinates[:body])
+    bodies: AbstractBodies
+    members: tuple[int, ...]
+    stiffness: Float[Array, "bodies n n"]
+    damping: Float[Array, "bodies n n"]
 
 
 class JointCrossings(NamedTuple):
@@ -182,7 +80,7 @@ class GVS(LinkUpdates, Continuum):
             raise TypeError(f"`params` needs GVSParams, got {type(params).__name__}.")
         if not isinstance(structure, GVSStructure):
             raise TypeError(f"`structure` needs a GVSStructure, got {type(structure).__name__}.")
-        _check_match(params, structure)
+        check_match(params, structure)
         self.params, self.structure = params, structure
         self.base_pose, self.floating_base = install_base(
             base_pose, floating_base, False, params.link.length.dtype
@@ -207,25 +105,7 @@ class GVS(LinkUpdates, Continuum):
         floating_base: bool | BaseLink | None = False,
     ) -> "GVS":
         """A chain of these segments, base to tip; keywords as in the constructor."""
-        segments = (segments,) if isinstance(segments, GVSSegment) else tuple(segments)
-        for i, segment in enumerate(segments):
-            if not isinstance(segment, GVSSegment):
-                raise TypeError(
-                    f"`segments[{i}]` needs a GVSSegment, got {type(segment).__name__}."
-                )
-        structure = GVSStructure(
-            tuple(segment.joint.type for segment in segments),
-            tuple(segment.basis for segment in segments),
-            tuple(segment.num_gauss_points for segment in segments),
-        )
-        link = link_params(
-            [segment.link for segment in segments],
-            is_planar=False,
-            num_gauss_points=max(structure.num_gauss_points, default=_LEAST_POINTS),
-            is_soft=[segment.basis.num_functions > 0 for segment in segments],
-        )
-        joint = tuple(segment.joint.params(link.length.dtype) for segment in segments)
-        params = GVSParams(link, joint) if gravity is None else GVSParams(link, joint, gravity)
+        params, structure = segment_parts(segments, gravity)
         return cls(
             params,
             structure,
@@ -255,7 +135,7 @@ class GVS(LinkUpdates, Continuum):
         """Strain at arc length `s` [m]."""
         return self._at(_strain_at, q, s, None)
 
-    def update_joint_params(self, segment: int, **changes: ArrayLike) -> Self:
+    def update_joint_params(self, segment: int, **changes: ArrayLike) -> "GVS":
         """A robot with the named numbers of one segment's joint changed: `axis`, `pitch`,
         `stiffness`, `damping`.
 
@@ -282,33 +162,16 @@ class GVS(LinkUpdates, Continuum):
         return JointCrossings(segments, s, motion[:, :3], motion[:, 3:])
 
     def body_plan(self) -> BodyPlan:
-        structure, link = self.structure, self.params.link
-        X, weight, B = (
-            jnp.asarray(table.astype(link.length.dtype))
-            for table in gauss_nodes(structure.bases, structure.num_gauss_points)
-        )
-        measure = (link.length[:, None] * weight)[..., None, None]
-        links = VariableStrainBodies(
-            self.group,
-            structure.bases,
-            structure.num_gauss_points,
-            link.reference_strain,
-            link.length,
-            measure * link.inertia_density(X),
-        )
-        stiffness, damping = (
-            einsum("bkdm,bkde,bken->bmn", B, measure * density, B)
-            for density in (link.stiffness_density(X), link.damping_density(X))
-        )
-        kinds = [*self._joint_kinds(), (links, structure.link_bodies, stiffness, damping)]
-        zeros = jnp.zeros(self.num_internal_dofs, link.length.dtype)
+        structure = self.structure
+        kinds = [*self._joint_kinds(), *self._link_kinds()]
+        zeros = jnp.zeros(self.num_internal_dofs, self.params.gravity.dtype)
         return BodyPlan(
-            kinds=tuple(kind for kind, *_ in kinds),
-            members=tuple(members for _, members, *_ in kinds),
+            kinds=tuple(kind.bodies for kind in kinds),
+            members=tuple(kind.members for kind in kinds),
             parents=tuple(range(-1, len(structure.num_coordinates) - 1)),
             backbone=structure.link_bodies,
-            stiffness=tuple(block for *_, block, _ in kinds),
-            damping=tuple(block for *_, block in kinds),
+            stiffness=tuple(kind.stiffness for kind in kinds),
+            damping=tuple(kind.damping for kind in kinds),
             armature=zeros,
             rest=zeros,
             gravity=self.params.gravity,
@@ -320,31 +183,47 @@ class GVS(LinkUpdates, Continuum):
             coordinates=structure.num_coordinates,
         )
 
-    def _joint_kinds(self) -> list[tuple[AbstractBodies, tuple[int, ...], Array, Array]]:
-        """Kind, members, stiffness and damping of the screws and of the other joints."""
+    def _joint_kinds(self) -> list["_Kind"]:
+        """The screws and the other joints that move."""
         types, params = self.structure.joints, self.params.joint
-        found = []
+        moving = [i for i, joint in enumerate(types) if joint.num_coordinates]
+        kinds = []
         for make, chosen in (
-            (_screws, [i for i, joint in enumerate(types) if joint.is_screw]),
-            (
-                lambda B: ProductJoints(se3, B),
-                [
-                    i
-                    for i, joint in enumerate(types)
-                    if joint.num_coordinates and not joint.is_screw
-                ],
-            ),
+            (_screws, [i for i in moving if types[i].is_screw]),
+            (_products, [i for i in moving if not types[i].is_screw]),
         ):
-            if not chosen:
-                continue
-            width = max(types[i].num_coordinates for i in chosen)
-            bases = [joint_basis(types[i], params[i]) for i in chosen]
-            B = jnp.stack([jnp.pad(b, ((0, 0), (0, width - b.shape[1]))) for b in bases])
-            stiffness = jnp.stack([joint_block(params[i].stiffness, width) for i in chosen])
-            damping = jnp.stack([joint_block(params[i].damping, width) for i in chosen])
-            members = tuple(self.structure.link_bodies[i] - 1 for i in chosen)
-            found.append((make(B), members, stiffness, damping))
-        return found
+            if chosen:
+                width = max(types[i].num_coordinates for i in chosen)
+                bases = [joint_basis(types[i], params[i]) for i in chosen]
+                B = jnp.stack([jnp.pad(b, ((0, 0), (0, width - b.shape[1]))) for b in bases])
+                stiffness = jnp.stack([joint_block(params[i].stiffness, width) for i in chosen])
+                damping = jnp.stack([joint_block(params[i].damping, width) for i in chosen])
+                members = tuple(self.structure.link_bodies[i] - 1 for i in chosen)
+                kinds.append(_Kind(make(B), members, stiffness, damping))
+        return kinds
+
+    def _link_kinds(self) -> list["_Kind"]:
+        """The rigid links and those that bend."""
+        structure, kinds = self.structure, []
+        for make, chosen in ((_rigid, structure.rigid_segments), (_soft, structure.soft_segments)):
+            if chosen:
+                link = self.params.link.select(chosen)
+                bases = tuple(structure.bases[i] for i in chosen)
+                points = tuple(structure.num_gauss_points[i] for i in chosen)
+                X, weights, B = (
+                    jnp.asarray(table.astype(link.length.dtype))
+                    for table in gauss_nodes(bases, points)
+                )
+                measure = (link.length[:, None] * weights)[..., None, None]
+                mass = measure * link.inertia_density(X)
+                stiffness, damping = (
+                    einsum("bkdm,bkde,bken->bmn", B, measure * density, B)
+                    for density in (link.stiffness_density(X), link.damping_density(X))
+                )
+                bodies = make(link, bases, points, X, weights, mass)
+                members = tuple(structure.link_bodies[i] for i in chosen)
+                kinds.append(_Kind(bodies, members, stiffness, damping))
+        return kinds
 
     def _moving_joint(self, segment: int) -> JointParams:
         if not 0 <= segment < self.num_segments:
@@ -368,33 +247,31 @@ def _screws(B: Float[Array, "bodies 6 n"]) -> ScrewBodies:
     )
 
 
+def _products(B: Float[Array, "bodies 6 n"]) -> ProductJoints:
+    return ProductJoints(se3, B)
+
+
+def _rigid(link, bases, points, X, weights, mass) -> FrozenStrainBodies:
+    return FrozenStrainBodies(se3, link.reference_strain, link.length, X, weights, mass)
+
+
+def _soft(link, bases, points, X, weights, mass) -> VariableStrainBodies:
+    return VariableStrainBodies(se3, bases, points, link.reference_strain, link.length, mass)
+
+
 def _strain_at(robot: GVS, q: Array, s: Array, body: int) -> Array:
-    chain = robot.mechanics().chain
+    chain, structure = robot.mechanics().chain, robot.structure
     place, into = kinematics.locate(chain, s, body)
     segments = np.zeros(chain.topology.num_bodies, dtype=int)
     segments[list(chain.backbone)] = np.arange(len(chain.backbone))
     segment = jnp.asarray(segments)[place]
-    # the links are the last kind
-    return chain.kinds[-1].strain(
-        segment, into, kinematics.local_coordinates(chain, q)[-1][segment]
-    )
-
-
-def _check_match(params: GVSParams, structure: GVSStructure) -> None:
-    if len(structure.joints) != params.link.num_links:
-        raise ValueError(
-            f"`structure` needs one segment per link: {params.link.num_links}, got "
-            f"{len(structure.joints)}."
-        )
-    for i, (joint, numbers) in enumerate(zip(structure.joints, params.joint, strict=True)):
-        needed = {
-            "axis": joint.is_screw,
-            "pitch": joint.kind == "helical",
-            "stiffness": joint.num_coordinates > 0,
-        }
-        given = {name: getattr(numbers, name, None) is not None for name in needed}
-        if needed != given:
-            raise ValueError(
-                f"`joint[{i}]` of `params` does not fit a {joint.kind} joint: make it with "
-                f"`JointSpec.{joint.kind}`."
-            )
+    soft = structure.soft_segments
+    if not soft:
+        return robot.params.link.reference_strain[segment]
+    # soft links are the last kind
+    number = np.zeros(robot.num_segments, dtype=int)
+    number[list(soft)] = np.arange(len(soft))
+    own = jnp.asarray(number)[segment]
+    strain = chain.kinds[-1].strain(own, into, kinematics.local_coordinates(chain, q)[-1][own])
+    is_soft = jnp.asarray(np.isin(np.arange(robot.num_segments), soft))[segment]
+    return jnp.where(is_soft, strain, robot.params.link.reference_strain[segment])

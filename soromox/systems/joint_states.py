@@ -1,7 +1,9 @@
 """Pose and twist of free and spherical joints, in and out of the coordinates of a robot."""
 
+import functools
 from typing import Literal, NamedTuple
 
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
@@ -29,10 +31,7 @@ def joint_state(
     or free. A spherical joint has position and velocity zero.
     """
     start, count = _span(robot, joint)
-    r, p, rd, pd = _split(_vector(robot, q, "q"), _vector(robot, qd, "qd"), start, count)
-    R = so3.exp(r)
-    omega = matmul(so3.tangent(-r), rd)
-    return JointState(so3.to_quaternion(R), p, jnp.concatenate([omega, matmul(R.T, pd)]))
+    return _read(_vector(robot, q, "q"), _vector(robot, qd, "qd"), start, count)
 
 
 def with_joint_state(
@@ -66,12 +65,26 @@ def with_joint_state(
         message = "A spherical joint turns only: `position` and the velocity in `twist` must be 0."
         check_values(position, lambda x: x == 0, message)
         check_values(twist, lambda x: x[3:] == 0, message)
-    R = so3.from_quaternion(quaternion)
+    return _write(q, qd, JointState(quaternion, position, twist), start, count)
+
+
+@functools.partial(jax.jit, static_argnums=(2, 3))
+def _read(q: Array, qd: Array, start: int, count: int) -> JointState:
+    own = [jnp.pad(x[start : start + count], (0, 6 - count)) for x in (q, qd)]
+    (r, p), (rd, pd) = ((x[:3], x[3:]) for x in own)
+    R = so3.exp(r)
+    omega = matmul(so3.tangent(-r), rd)
+    return JointState(so3.to_quaternion(R), p, jnp.concatenate([omega, matmul(R.T, pd)]))
+
+
+@functools.partial(jax.jit, static_argnums=(3, 4))
+def _write(q: Array, qd: Array, state: JointState, start: int, count: int) -> tuple[Array, Array]:
+    R = so3.from_quaternion(state.quaternion)
     r = so3.log(R)
-    rd = matmul(so3.tangent_inverse(-r), twist[:3])
+    rd = matmul(so3.tangent_inverse(-r), state.twist[:3])
     span = slice(start, start + count)
-    q = q.at[span].set(jnp.concatenate([r, position])[:count])
-    return q, qd.at[span].set(jnp.concatenate([rd, matmul(R, twist[3:])])[:count])
+    q = q.at[span].set(jnp.concatenate([r, state.position])[:count])
+    return q, qd.at[span].set(jnp.concatenate([rd, matmul(R, state.twist[3:])])[:count])
 
 
 def _span(robot: SoftRobot, joint: int | Literal["base"]) -> tuple[int, int]:
@@ -92,11 +105,6 @@ def _span(robot: SoftRobot, joint: int | Literal["base"]) -> tuple[int, int]:
         )
     start = robot.num_dofs - robot.num_internal_dofs + robot.structure.joint_start(joint)
     return start, kind.num_coordinates
-
-
-def _split(q: Array, qd: Array, start: int, count: int) -> tuple[Array, ...]:
-    own = [jnp.pad(x[start : start + count], (0, 6 - count)) for x in (q, qd)]
-    return tuple(x[part] for x in own for part in (slice(0, 3), slice(3, 6)))
 
 
 def _vector(robot: SoftRobot, value: ArrayLike, name: str) -> Array:

@@ -1,7 +1,6 @@
 """Joints between links: what moves, about which axis, against which spring and damper."""
 
 import dataclasses
-from typing import Self
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -83,21 +82,21 @@ class JointSpec(eqx.Module):
         self.params(float_dtype(self.axis, pitch, stiffness, damping))  # raises for bad numbers
 
     @classmethod
-    def fixed(cls) -> Self:
+    def fixed(cls) -> "JointSpec":
         """No motion."""
         return cls(JointType("fixed"))
 
     @classmethod
     def revolute(
         cls, axis: ArrayLike | str, stiffness: ArrayLike = 0.0, damping: ArrayLike = 0.0
-    ) -> Self:
+    ) -> "JointSpec":
         """An angle [rad] about the axis."""
         return cls(JointType("revolute"), axis, None, stiffness, damping)
 
     @classmethod
     def prismatic(
         cls, axis: ArrayLike | str, stiffness: ArrayLike = 0.0, damping: ArrayLike = 0.0
-    ) -> Self:
+    ) -> "JointSpec":
         """A translation [m] along the axis."""
         return cls(JointType("prismatic"), axis, None, stiffness, damping)
 
@@ -108,19 +107,21 @@ class JointSpec(eqx.Module):
         pitch: ArrayLike,
         stiffness: ArrayLike = 0.0,
         damping: ArrayLike = 0.0,
-    ) -> Self:
+    ) -> "JointSpec":
         """An angle [rad] about the axis that also advances along it by `pitch` [m/rad]."""
         return cls(JointType("helical"), axis, pitch, stiffness, damping)
 
     @classmethod
     def cylindrical(
         cls, axis: ArrayLike | str, stiffness: ArrayLike = 0.0, damping: ArrayLike = 0.0
-    ) -> Self:
+    ) -> "JointSpec":
         """`[angle, translation]` about and along the axis."""
         return cls(JointType("cylindrical"), axis, None, stiffness, damping)
 
     @classmethod
-    def planar(cls, plane: str, stiffness: ArrayLike = 0.0, damping: ArrayLike = 0.0) -> Self:
+    def planar(
+        cls, plane: str, stiffness: ArrayLike = 0.0, damping: ArrayLike = 0.0
+    ) -> "JointSpec":
         """`[angle, two translations]` in the plane `"xy"` (about z), `"yz"` (x) or `"xz"` (y).
 
         Translations are given in the axes before the turn; the angle is never wrapped.
@@ -130,12 +131,12 @@ class JointSpec(eqx.Module):
         return cls(JointType("planar", plane), None, None, stiffness, damping)
 
     @classmethod
-    def spherical(cls, stiffness: ArrayLike = 0.0, damping: ArrayLike = 0.0) -> Self:
+    def spherical(cls, stiffness: ArrayLike = 0.0, damping: ArrayLike = 0.0) -> "JointSpec":
         """A rotation vector."""
         return cls(JointType("spherical"), None, None, stiffness, damping)
 
     @classmethod
-    def free(cls, stiffness: ArrayLike = 0.0, damping: ArrayLike = 0.0) -> Self:
+    def free(cls, stiffness: ArrayLike = 0.0, damping: ArrayLike = 0.0) -> "JointSpec":
         """`[r; p]` with the pose `translation(p) exp(hat r)`."""
         return cls(JointType("free"), None, None, stiffness, damping)
 

@@ -22,6 +22,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from soromox.numerics.checks import ArrayLike
+
+
+Numbers = Float[Array, "..."] | Float[np.ndarray, "..."]
 
 STRAIN_NAMES = ("kappa_x", "kappa_y", "kappa_z", "sigma_x", "sigma_y", "sigma_z")
 
@@ -37,8 +41,8 @@ class StrainBasis:
     def num_functions(self) -> int:
         return sum(_count(self.type, order) for order in self.orders if order is not None)
 
-    def __call__(self, X: Float[Array, "..."]) -> Float[Array, "... d n"]:
-        """`B` at `X = s / L`; NumPy arrays give NumPy arrays."""
+    def __call__(self, X: Numbers) -> Numbers:
+        """`B` (..., d, n) at `X = s / L` (...); NumPy arrays give NumPy arrays."""
         xp = jnp if isinstance(X, jax.Array) else np
         active = [order for order in self.orders if order is not None]
         values = {order: _FAMILIES[self.type](xp, X, order) for order in set(active)}
@@ -80,7 +84,7 @@ class StrainBasisSpec:
         self,
         type: str = "monomial",
         strain_selector: Sequence[bool | int | str] | np.ndarray | None = None,
-        basis_order: int | Sequence[int] | np.ndarray = 0,
+        basis_order: ArrayLike = 0,
     ):
         if type not in _FAMILIES:
             raise ValueError(f"`type` must be one of {', '.join(_FAMILIES)}, got {type!r}.")
@@ -126,7 +130,7 @@ def selector_mask(
     return tuple(bool(entry) for entry in mask)
 
 
-def _orders(order: int | Sequence[int] | np.ndarray) -> tuple[int, ...]:
+def _orders(order: ArrayLike) -> tuple[int, ...]:
     orders = np.asarray(order)
     count = len(STRAIN_NAMES)
     if orders.shape not in ((), (count,)):
@@ -145,14 +149,14 @@ def _count(type: str, order: int) -> int:
     return 2 * order + 1 if type == "fourier" else order + 1
 
 
-def _monomial(xp: ModuleType, X: Array, order: int) -> list[Array]:
+def _monomial(xp: ModuleType, X: Numbers, order: int) -> list[Numbers]:
     values = [xp.ones_like(X)]
     for _ in range(order):
         values.append(X * values[-1])
     return values
 
 
-def _legendre(xp: ModuleType, X: Array, order: int) -> list[Array]:
+def _legendre(xp: ModuleType, X: Numbers, order: int) -> list[Numbers]:
     x = 2 * X - 1
     values = [xp.ones_like(X), x]
     for k in range(1, order):
@@ -160,7 +164,7 @@ def _legendre(xp: ModuleType, X: Array, order: int) -> list[Array]:
     return values[: order + 1]
 
 
-def _chebyshev(xp: ModuleType, X: Array, order: int) -> list[Array]:
+def _chebyshev(xp: ModuleType, X: Numbers, order: int) -> list[Numbers]:
     x = 2 * X - 1
     values = [xp.ones_like(X), x]
     for k in range(1, order):
@@ -168,7 +172,7 @@ def _chebyshev(xp: ModuleType, X: Array, order: int) -> list[Array]:
     return values[: order + 1]
 
 
-def _fourier(xp: ModuleType, X: Array, order: int) -> list[Array]:
+def _fourier(xp: ModuleType, X: Numbers, order: int) -> list[Numbers]:
     values = [xp.ones_like(X)]
     for k in range(1, order + 1):
         angle = 2 * math.pi * k * X
@@ -176,25 +180,25 @@ def _fourier(xp: ModuleType, X: Array, order: int) -> list[Array]:
     return values
 
 
-def _gaussian(xp: ModuleType, X: Array, order: int) -> list[Array]:
+def _gaussian(xp: ModuleType, X: Numbers, order: int) -> list[Numbers]:
     scale = 2 * order * math.sqrt(math.log(2))
     return _radial(xp, X, order, lambda r: xp.exp(-((scale * r) ** 2)))
 
 
-def _inverse_multiquadric(xp: ModuleType, X: Array, order: int) -> list[Array]:
+def _inverse_multiquadric(xp: ModuleType, X: Numbers, order: int) -> list[Numbers]:
     scale = 2 * order * math.sqrt(3)
     return _radial(xp, X, order, lambda r: 1 / xp.sqrt(1 + (scale * r) ** 2))
 
 
 def _radial(
-    xp: ModuleType, X: Array, order: int, function: Callable[[Array], Array]
-) -> list[Array]:
+    xp: ModuleType, X: Numbers, order: int, function: Callable[[Numbers], Numbers]
+) -> list[Numbers]:
     if order == 0:
         return [xp.ones_like(X)]
     return [function(X - k / order) for k in range(order + 1)]
 
 
-_FAMILIES: dict[str, Callable[[ModuleType, Array, int], list[Array]]] = {
+_FAMILIES: dict[str, Callable[[ModuleType, Numbers, int], list[Numbers]]] = {
     "monomial": _monomial,
     "legendre": _legendre,
     "chebyshev": _chebyshev,
