@@ -36,6 +36,7 @@ class Continuum(Host, MaterialFramed):
     ) -> Float[Array, "points 3"]:
         chain = self.mechanics().chain
         group = chain.group
+        q, s, offsets = jnp.asarray(q), jnp.asarray(s), jnp.asarray(offsets)
 
         def one(s, offset):
             body, into = kinematics.locate(chain, s, chain.backbone[-1])

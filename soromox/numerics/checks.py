@@ -1,16 +1,23 @@
 """Checks at the door: what comes in is converted and checked once, with a message of ours."""
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
+import jaxtyping
 import numpy as np
-from jaxtyping import Array, ArrayLike, Float
+from jax.core import Tracer
+from jaxtyping import Array, Float
+
+
+# what users may write for numbers: arrays, Python numbers, lists and tuples of them
+ArrayLike = jaxtyping.ArrayLike | Sequence[Any]
 
 
 def concrete(value: ArrayLike) -> np.ndarray | None:
     """The value as a NumPy array, or `None` while it is traced (and so has no value yet)."""
-    return None if isinstance(value, jax.core.Tracer) else np.asarray(value)
+    return None if isinstance(value, Tracer) else np.asarray(value)
 
 
 def check_values(
@@ -70,7 +77,7 @@ def float_dtype(*values: ArrayLike | None) -> np.dtype:
 
 
 def as_array(
-    value: ArrayLike | Sequence, name: str, dtype: np.dtype, shape: tuple[int, ...] | None = None
+    value: ArrayLike, name: str, dtype: np.dtype, shape: tuple[int, ...] | None = None
 ) -> Float[Array, "..."]:
     """`value` as a strongly typed array of `dtype`, of `shape` if given.
 
@@ -90,19 +97,24 @@ def as_array(
         if array.ndim == len(shape) + 1 and array.shape[1:] == shape:
             hint = " For a batch use jax.vmap."
         raise ValueError(f"`{name}` needs shape {shape}, got {array.shape}.{hint}")
-    if isinstance(array, jax.core.Tracer):
+    if isinstance(array, Tracer):
         return array.astype(dtype)
     if isinstance(array, jax.Array):
         weak = getattr(array, "weak_type", False)
-        return array if array.dtype == dtype and not weak else jnp.asarray(np.asarray(array, dtype))
-    return jnp.asarray(array.astype(dtype))
+        return array if array.dtype == dtype and not weak else on_device(np.asarray(array, dtype))
+    return on_device(array.astype(dtype))
+
+
+def on_device(array: np.ndarray) -> Array:
+    """A NumPy array as a JAX array. `jnp.asarray` would compile a program for each new shape."""
+    return jax.device_put(array)
 
 
 def broadcast(value: ArrayLike, name: str, dtype: np.dtype, size: int) -> Float[Array, " size"]:
     """A number for all, or one for each of `size`."""
     array = as_array(value, name, dtype)
     if array.shape == ():
-        if isinstance(array, jax.core.Tracer):
+        if isinstance(array, Tracer):
             return jnp.broadcast_to(array, (size,))
-        return jnp.asarray(np.full(size, np.asarray(array)))
+        return on_device(np.full(size, np.asarray(array)))
     return as_array(array, name, dtype, (size,))

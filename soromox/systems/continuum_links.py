@@ -262,7 +262,7 @@ def _diagonals(size: int, factor: Array, x: Array, y: Array, z: Array, along: Ar
     """Diagonal matrices over the strains; in the plane bending is about z."""
     entries = [z, along, across] if size == 3 else [x, y, z, along, across, across]
     diagonal = factor[..., None] * jnp.stack(entries, axis=-1)
-    return diagonal[..., None] * jnp.eye(size, dtype=diagonal.dtype)
+    return jax.vmap(jax.vmap(jnp.diag))(diagonal)
 
 
 def _in_dtype(part, dtype: np.dtype):

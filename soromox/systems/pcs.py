@@ -1,6 +1,5 @@
 """Rods of segments with constant strain, in space and in the plane."""
 
-import abc
 from collections.abc import Sequence
 
 import equinox as eqx
@@ -163,7 +162,7 @@ class ConstantStrainRod(LinkUpdates, Continuum):
         basis = jnp.asarray(basis.astype(link.length.dtype))
         if self.structure.scale_rotational_basis_by_length:
             num_rotational = 3 if link.strain_size == 6 else 1
-            rotational = (np.arange(link.strain_size) < num_rotational)[:, None]
+            rotational = (np.arange(link.strain_size) < num_rotational)[None, :, None]
             return jnp.where(rotational, basis / link.length[:, None, None], basis), None
         is_uniform = bool((mask == mask[0]).all())
         return basis, tuple(np.flatnonzero(mask[0]).tolist()) if is_uniform else None

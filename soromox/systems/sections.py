@@ -16,6 +16,7 @@ from soromox.numerics.checks import (
     check_positive,
     concrete,
     float_dtype,
+    on_device,
 )
 from soromox.numerics.parameters import Parameters
 
@@ -239,4 +240,4 @@ def stack(values: Sequence[Array], axis: int = 0) -> Array:
     known = [concrete(value) for value in values]
     if any(value is None for value in known):
         return jnp.stack(values, axis=axis)
-    return jnp.asarray(np.stack(known, axis=axis))
+    return on_device(np.stack(known, axis=axis))
