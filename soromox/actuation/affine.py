@@ -2,7 +2,7 @@
 
 import operator
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, SupportsIndex
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -114,7 +114,7 @@ class AffineGeneralizedCoordinateTransmission(SizedTransmission, Parametrised):
 
     @classmethod
     def linear(
-        cls, num_dofs: int, joints: Sequence[int], coefficients: ArrayLike
+        cls, num_dofs: int, joints: Sequence[SupportsIndex], coefficients: ArrayLike
     ) -> "AffineGeneralizedCoordinateTransmission":
         """One coordinate `sum_k coefficients[k] q[joints[k]]` on `num_dofs` internal dofs.
 

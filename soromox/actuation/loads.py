@@ -62,11 +62,18 @@ def actuator_efforts(
     robot: ActuatedHost,
     q: Float[Array, " dofs"],
     u: Float[Array, " channels"] | None,
-    qd: Float[Array, " dofs"],
+    qd: Float[Array, " dofs"] | None = None,
 ) -> Float[Array, " channels"]:
-    """The efforts e conjugate to the coordinates; `u` goes through `checked_control`."""
+    """The efforts e conjugate to the coordinates, at zero velocity without `qd`.
+
+    `u` goes through `checked_control`.
+    """
     u = checked_control(robot, u)
-    y, yd = jax.jvp(lambda q: actuator_coordinates(robot, q), (q,), (qd,))
+    if qd is None:
+        y = actuator_coordinates(robot, q)
+        yd = jnp.zeros_like(y)
+    else:
+        y, yd = jax.jvp(lambda q: actuator_coordinates(robot, q), (q,), (qd,))
     efforts = [
         law_effort(a.transmission, a.effort_model, u[part], y[part], yd[part])
         for a, part in _driven(robot)
@@ -78,7 +85,7 @@ def actuator_loads(
     robot: ActuatedHost,
     q: Float[Array, " dofs"],
     u: Float[Array, " channels"] | None,
-    qd: Float[Array, " dofs"],
+    qd: Float[Array, " dofs"] | None = None,
 ) -> Float[Array, " channels"]:
     """The loads `-sigma e`: positive in tension, on coordinates of length and contraction alike."""
     signs = [np.full(a.num_channels, -sign(a.transmission)) for a, _ in _driven(robot)]
@@ -98,11 +105,11 @@ def actuator_load_parts(
     robot: ActuatedHost,
     q: Float[Array, " dofs"],
     u: Float[Array, " channels"] | None,
-    qd: Float[Array, " dofs"],
+    qd: Float[Array, " dofs"] | None = None,
 ) -> LoadParts:
     """The loads, split into the part at zero velocity and what the velocity adds."""
     total = actuator_loads(robot, q, u, qd)
-    elastic = actuator_loads(robot, q, u, jnp.zeros_like(qd))
+    elastic = actuator_loads(robot, q, u)
     return LoadParts(total, elastic, total - elastic)
 
 
@@ -110,7 +117,7 @@ def actuation_force(
     robot: ActuatedHost,
     q: Float[Array, " dofs"],
     u: Float[Array, " channels"] | None,
-    qd: Float[Array, " dofs"],
+    qd: Float[Array, " dofs"] | None = None,
 ) -> Float[Array, " dofs"]:
     """The generalized force `A e`, without building A."""
     e = actuator_efforts(robot, q, u, qd)
