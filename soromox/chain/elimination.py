@@ -29,8 +29,8 @@ def eliminate(chain: Chain, config: Configuration, H: Float[Array, "levels lanes
     d = chain.group.DIM
     own = body_inertias(chain, config)
     # padded coordinates get a unit pivot
-    diagonal = jnp.where(layout.present, 0, 1).astype(H.dtype)
-    own = own.at[..., d:, d:].add(H + diagonal[..., None] * jnp.eye(layout.width, dtype=H.dtype))
+    padding = jnp.where(layout.present, 0, 1).astype(H.dtype)
+    own = own.at[..., d:, d:].add(H + diagonal_blocks(padding))
     J = jnp.concatenate([config.X, config.S], axis=-1)
     end = jnp.zeros((layout.num_lanes, d, d), own.dtype)
 
@@ -73,6 +73,11 @@ def solve(
 
     levels = (factor.X, factor.S, factor.gain, free, layout.parent_lanes)
     return layout.to_global(jax.lax.scan(forward, jnp.zeros_like(end), levels)[1])
+
+
+def diagonal_blocks(local: Float[Array, "levels lanes n"]) -> Float[Array, "levels lanes n n"]:
+    """Diagonal matrices, one for each body."""
+    return jax.vmap(jax.vmap(jnp.diag))(local)
 
 
 def _factorise(D: Float[Array, "*batch n n"]) -> Float[Array, "*batch n n"]:

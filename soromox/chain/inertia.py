@@ -19,7 +19,7 @@ from soromox.chain.kinematics import (
 from soromox.numerics import apply, einsum
 
 
-def body_inertias(chain: Chain, config: Configuration) -> Float[Array, "levels lanes d+n d+n"]:
+def body_inertias(chain: Chain, config: Configuration) -> Float[Array, "levels lanes both both"]:
     """Inertia of each body alone over (base twist, own coordinates): blocks bb, bq, qq."""
     layout = chain.topology.layout
     blocks = []
@@ -29,7 +29,7 @@ def body_inertias(chain: Chain, config: Configuration) -> Float[Array, "levels l
     return layout.place(blocks, chain.members)
 
 
-def node_jacobians(chain: Chain, motion: Motion) -> Float[Array, "bodies nodes d d+n"]:
+def node_jacobians(chain: Chain, motion: Motion) -> Float[Array, "bodies nodes d both"]:
     """`J_k = [X_k  S_k]` of the nodes of one kind, columns padded to the widest body."""
     X = jax.vmap(jax.vmap(chain.group.Ad_inverse))(motion.pose[:, :-1])
     return jnp.concatenate([X, pad_columns(motion.S[:, :-1], chain.topology.layout.width)], axis=-1)

@@ -6,7 +6,7 @@ from jaxtyping import Array, Float, Scalar
 
 from soromox.chain import inertia
 from soromox.chain.dynamics import chain_inverse_dynamics
-from soromox.chain.elimination import Factor, eliminate, solve
+from soromox.chain.elimination import Factor, diagonal_blocks, eliminate, solve
 from soromox.chain.kinematics import Chain, configuration
 from soromox.numerics import apply
 
@@ -73,13 +73,13 @@ class Mechanics(eqx.Module):
         config = configuration(self.chain, q, qd)
         bias = chain_inverse_dynamics(self.chain, config, qd, jnp.zeros_like(q))
         rest = tau - bias - self.elastic_force(q) - self.damping_force(qd)
-        factor = eliminate(self.chain, config, self._diagonal_blocks(self.armature))
+        factor = eliminate(self.chain, config, self._armature_blocks())
         return solve(self.chain, factor, rest)
 
     def factor(self, q: Float[Array, " dofs"], h: Scalar) -> Factor:
         """Elimination of `M(q) + armature + h D + h^2 K`, the blocks of the implicit stage."""
         config = configuration(self.chain, q, jnp.zeros_like(q))
-        H = self._diagonal_blocks(self.armature) + h * self.damping + h**2 * self.stiffness
+        H = self._armature_blocks() + h * self.damping + h**2 * self.stiffness
         return eliminate(self.chain, config, H)
 
     def solve(
@@ -98,7 +98,5 @@ class Mechanics(eqx.Module):
         matrix = layout.to_global(blocks @ layout.to_local(identity))
         return matrix if coupling is None else matrix + coupling
 
-    def _diagonal_blocks(self, diagonal: Array) -> Array:
-        layout = self.chain.topology.layout
-        local = layout.to_local(diagonal)
-        return local[..., None] * jnp.eye(layout.width, dtype=diagonal.dtype)
+    def _armature_blocks(self) -> Array:
+        return diagonal_blocks(self.chain.topology.layout.to_local(self.armature))

@@ -82,7 +82,7 @@ class VariableStrainBodies(StrainedBodies):
         points = start[cell] + fraction * _cast(q.dtype, _CELL_POINTS)[0]
         B = jnp.stack([self.basis(body, points[0]), self.basis(body, points[1])])
         last = step(length * fraction, B)
-        return group.compose(pose, last.pose), matmul(last.X, S) + last.Z[:, :-2]
+        return group.compose(pose, last.pose), matmul(last.X, S) + last.S
 
     def basis(self, body: int | Int[Array, ""], X: Float[Array, ""]) -> Float[Array, "d n"]:
         """`B` of one body at `X = s / length`."""
@@ -151,11 +151,13 @@ def _tables(bases: tuple[Basis, ...], X: np.ndarray) -> np.ndarray:
 
 
 class _Step(NamedTuple):
-    """One Magnus step: its pose, `Ad(pose^-1)`, and `Z = [S, nu, c]` relative to its start."""
+    """One Magnus step relative to its start. `S` stands apart from `[nu, c]`: queries that need
+    only one of them compute only that."""
 
     pose: Float[Array, "*pose"]
-    X: Float[Array, "d d"]
-    Z: Float[Array, "d n+2"]
+    X: Float[Array, "d d"]  # Ad(pose^-1)
+    S: Float[Array, "d n"]
+    rates: Float[Array, "d 2"]  # nu and c
 
 
 def _step(
@@ -171,33 +173,35 @@ def _step(
     Omega = linear * (xi_1 + xi_2) + quadratic * group.bracket(xi_1, xi_2)
     turned = matmul(group.ad(xi_1), B[1]) - matmul(group.ad(xi_2), B[0])
     dOmega = linear * (B[0] + B[1]) + quadratic * turned
-    rate = matmul(dOmega, qd)
     T = group.tangent(-Omega)
-    S = matmul(T, dOmega)
+    rate = matmul(dOmega, qd)
     # the second derivative of Omega along qd: only the bracket is quadratic in q
     bend = 2 * quadratic * group.bracket(matmul(B[0], qd), matmul(B[1], qd))
     c = matmul(group.tangent_derivative(-Omega, -rate), rate) + matmul(T, bend)
-    Z = jnp.concatenate([S, matmul(T, rate)[:, None], c[:, None]], axis=1)
     pose = group.exp(Omega)
-    return _Step(pose, group.Ad_inverse(pose), Z)
+    rates = jnp.stack([matmul(T, rate), c], axis=1)
+    return _Step(pose, group.Ad_inverse(pose), matmul(T, dOmega), rates)
 
 
 def _compose(group: ModuleType, steps: _Step) -> Motion:
     """The motion of the ends of all cells from that of each cell alone."""
 
     def advance(carry, step):
-        pose, Z = carry
-        carried = matmul(step.X, Z)
+        pose, S, rates = carry
+        carried = matmul(step.X, rates)
         # Ad(exp(-Omega)) turns against the step's own twist: its rate is -ad(w) X
-        turning = group.bracket(step.Z[:, -2], carried[:, -2])
-        Z = (carried + step.Z).at[:, -1].add(-turning)
-        pose = group.compose(pose, step.pose)
-        return (pose, Z), (pose, Z)
+        turning = group.bracket(step.rates[:, 0], carried[:, 0])
+        rates = (carried + step.rates).at[:, 1].add(-turning)
+        moved = (group.compose(pose, step.pose), matmul(step.X, S) + step.S, rates)
+        return moved, moved
 
-    dtype = steps.Z.dtype
-    start = (group.identity(dtype), jnp.zeros(steps.Z.shape[1:], dtype))
-    pose, Z = jax.lax.scan(advance, start, steps)[1]
-    return Motion(pose, Z[:, :, :-2], Z[:, :, -2], Z[:, :, -1])
+    start = (
+        group.identity(steps.S.dtype),
+        jnp.zeros_like(steps.S[0]),
+        jnp.zeros_like(steps.rates[0]),
+    )
+    pose, S, rates = jax.lax.scan(advance, start, steps)[1]
+    return Motion(pose, S, rates[:, :, 0], rates[:, :, 1])
 
 
 def _pad(numpy: ModuleType, table, width: int):

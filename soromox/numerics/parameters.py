@@ -1,7 +1,7 @@
 """Immutable collections of physical numbers."""
 
 import dataclasses
-from typing import Self, TypeVar
+from typing import TypeVar
 
 import equinox as eqx
 import jax
@@ -11,11 +11,13 @@ from soromox.numerics.checks import as_array
 
 ModuleT = TypeVar("ModuleT", bound=eqx.Module)
 
+SelfT = TypeVar("SelfT")  # not `typing.Self`, which a runtime type checker refuses here
+
 
 class Parameters(eqx.Module):
     """Named numbers; `replace` returns a copy with some of them changed."""
 
-    def replace(self, **changes: object) -> Self:
+    def replace(self: SelfT, **changes: object) -> SelfT:
         """A copy with the named fields changed.
 
         Numbers are replaced by numbers of the same shape, parts by parts of the same structure;

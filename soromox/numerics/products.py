@@ -19,7 +19,8 @@ def apply(
 ) -> Float[Array, "..."]:
     """Each matrix times its own vector, or its own (columns, k) block, in full precision."""
     if x.ndim < matrix.ndim:
-        return matmul(matrix, x[..., None])[..., 0]
+        # small matrices: a product and a sum compile in half the time of a dot
+        return jnp.sum(matrix * x[..., None, :], axis=-1)
     return matmul(matrix, x)
 
 

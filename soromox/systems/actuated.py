@@ -2,13 +2,17 @@
 
 import abc
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Any, TypeVar
 
 import equinox as eqx
-from jaxtyping import Array, ArrayLike, Float, Scalar
+from jaxtyping import Array, Float, Scalar
 
 from soromox.actuation import ActuatedHost, Actuator, ActuatorMetadata, PassiveElement, loads
+from soromox.numerics.checks import ArrayLike
 from soromox.numerics.parameters import Parameters, conform
+
+
+SelfT = TypeVar("SelfT")  # not `typing.Self`, which a runtime type checker refuses here
 
 
 class Actuated(ActuatedHost):
@@ -82,31 +86,31 @@ class Actuated(ActuatedHost):
 
     # --- parameters ------------------------------------------------------------------------
 
-    def with_params(self, params: Parameters) -> Self:
+    def with_params(self: SelfT, params: Parameters) -> SelfT:
         """A robot with these body parameters; structure and shapes must be the old ones."""
         params = conform(self.params, params, "params")
         return eqx.tree_at(lambda robot: robot.params, self, params)
 
-    def update_params(self, **changes: object) -> Self:
+    def update_params(self: SelfT, **changes: object) -> SelfT:
         """A robot with the named body parameters changed.
 
         Raises `ValueError` for an unknown name or a wrong shape, naming it.
         """
         return self.with_params(self.params.replace(**changes))
 
-    def with_actuator_params(self, index: int, params: Parameters) -> Self:
+    def with_actuator_params(self: SelfT, index: int, params: Parameters) -> SelfT:
         """A robot whose actuator `index` has these parameters; its class and law stay."""
         return self._with_actuator(index, self._actuator(index).with_params(params))
 
-    def update_actuator_params(self, index: int, **changes: object) -> Self:
+    def update_actuator_params(self: SelfT, index: int, **changes: object) -> SelfT:
         """A robot with the named parameters of actuator `index` changed."""
         return self._with_actuator(index, self._actuator(index).update_params(**changes))
 
-    def with_passive_element_params(self, index: int, params: Parameters) -> Self:
+    def with_passive_element_params(self: SelfT, index: int, params: Parameters) -> SelfT:
         """A robot whose passive element `index` has these parameters; its class stays."""
         return self._with_element(index, self._element(index).with_params(params))
 
-    def update_passive_element_params(self, index: int, **changes: object) -> Self:
+    def update_passive_element_params(self: SelfT, index: int, **changes: object) -> SelfT:
         """A robot with the named parameters of passive element `index` changed."""
         return self._with_element(index, self._element(index).update_params(**changes))
 
@@ -116,10 +120,10 @@ class Actuated(ActuatedHost):
     def _element(self, index: int) -> PassiveElement:
         return _pick(self.passive_elements, index, "passive elements")
 
-    def _with_actuator(self, index: int, actuator: Actuator) -> Self:
+    def _with_actuator(self: SelfT, index: int, actuator: Actuator) -> SelfT:
         return eqx.tree_at(lambda robot: robot.actuators[index], self, actuator)
 
-    def _with_element(self, index: int, element: PassiveElement) -> Self:
+    def _with_element(self: SelfT, index: int, element: PassiveElement) -> SelfT:
         return eqx.tree_at(lambda robot: robot.passive_elements[index], self, element)
 
 

@@ -5,13 +5,14 @@ from collections.abc import Sequence
 import equinox as eqx
 import jax
 import numpy as np
-from jaxtyping import Array, ArrayLike, Float
+from jaxtyping import Array, Float
 
 from soromox.actuation import Actuator, PassiveElement
 from soromox.chain import ScrewBodies, Topology
 from soromox.chain.bodies import translation
 from soromox.lie import se3
 from soromox.numerics.checks import (
+    ArrayLike,
     as_array,
     broadcast,
     check_finite,
@@ -191,7 +192,7 @@ class ArticulatedSoftRobot(SoftRobot, RigidLinks):
         self.actuators = install_actuators(actuators, n)
         self.passive_elements = install_passive_elements(passive_elements)
         self.base_pose, self.floating_base = install_base(
-            base_pose, floating_base, False, params.mass.dtype
+            base_pose, floating_base, False, params.mass.dtype, starts_with_joint=True
         )
 
     @property

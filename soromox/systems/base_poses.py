@@ -4,7 +4,9 @@ The backbone runs along the local +x axis. Quaternions are scalar last.
 """
 
 import numpy as np
-from jaxtyping import ArrayLike, Float
+from jaxtyping import Float
+
+from soromox.numerics.checks import ArrayLike
 
 
 _HALF = np.sqrt(0.5)

@@ -1,10 +1,10 @@
 """What every constructor of a robot does with its keywords."""
 
 import numpy as np
-from jaxtyping import Array, ArrayLike, Float
+from jaxtyping import Array, Float
 
 from soromox.actuation import Actuator, IdentityActuator, PassiveElement
-from soromox.numerics.checks import as_array, check_finite, check_values
+from soromox.numerics.checks import ArrayLike, as_array, check_finite, check_values
 from soromox.systems import base_poses
 from soromox.systems.plan import BaseLink
 
@@ -30,8 +30,13 @@ def install_base(
     is_planar: bool,
     dtype: np.dtype,
     default: Float[np.ndarray, " pose"] | None = None,
+    starts_with_joint: bool = False,
 ) -> tuple[Float[Array, " pose"] | None, BaseLink | None]:
-    """The pose of a fixed base, or the link of a floating one; upright by default."""
+    """The pose of a fixed base, or the link of a floating one; upright by default.
+
+    A robot that `starts_with_joint` needs inertia in the base link: without it the base and the
+    first joint could turn against each other for free, and the inertia matrix were singular.
+    """
     if floating_base is None or floating_base is False:
         if base_pose is None:
             base_pose = base_poses.upright(planar=is_planar) if default is None else default
@@ -56,6 +61,14 @@ def install_base(
     if link.is_planar != is_planar:
         where = "planar" if is_planar else "spatial"
         raise ValueError(f"`floating_base` needs the inertia of a {where} link.")
+    if starts_with_joint:
+        need = "A `floating_base` in front of a joint needs BaseLink(mass=..., inertia=...) with "
+        check_values(link.mass, lambda m: m > 0, need + "positive mass.")
+        check_values(
+            link.inertia,
+            lambda inertia: np.linalg.eigvalsh(np.atleast_2d(inertia)) > 0,
+            need + "positive definite inertia.",
+        )
     numbers = [
         as_array(x, name, dtype)
         for name, x in zip(

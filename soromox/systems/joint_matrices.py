@@ -2,9 +2,9 @@
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, ArrayLike, Float
+from jaxtyping import Array, Float
 
-from soromox.numerics.checks import as_array, broadcast, check_non_negative, check_psd
+from soromox.numerics.checks import ArrayLike, as_array, broadcast, check_non_negative, check_psd
 
 
 def joint_matrix(

@@ -1,7 +1,5 @@
 """Frames of rigid links, shared by the hosts that have them."""
 
-from typing import Self
-
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
@@ -18,7 +16,7 @@ class RigidLinks(Host, JointRouted, LinkFramed):
         return self.num_internal_dofs
 
     def link_points(
-        self: Self,
+        self,
         q: Float[Array, " dofs"],
         links: tuple[int, ...],
         points: Float[Array, "points 3"],

@@ -2,13 +2,14 @@
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, ArrayLike, Float
+from jaxtyping import Array, Float
 
 from soromox.actuation import Actuator, PassiveElement
 from soromox.chain import ScrewBodies
 from soromox.chain.bodies import translation
 from soromox.lie import se2
 from soromox.numerics.checks import (
+    ArrayLike,
     as_array,
     broadcast,
     check_finite,
@@ -127,7 +128,7 @@ class Pendulum(SoftRobot, RigidLinks):
         self.actuators = install_actuators(actuators, params.mass.size)
         self.passive_elements = install_passive_elements(passive_elements)
         self.base_pose, self.floating_base = install_base(
-            base_pose, floating_base, True, params.mass.dtype
+            base_pose, floating_base, True, params.mass.dtype, starts_with_joint=True
         )
 
     @property

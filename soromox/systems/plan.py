@@ -24,18 +24,18 @@ from soromox.numerics.parameters import Parameters
 class BodyPlan(eqx.Module):
     """The bodies of a host without its base: kinds, who hangs on whom, elasticity, damping.
 
-    `members[k]` are the bodies of `kinds[k]`; `stiffness[k]` and `damping[k]` their blocks. Bodies
-    of one kind may differ in their number of coordinates: then `coordinates` counts them for each
-    body, and blocks are padded with zeros to the widest. Optional full matrices couple the
-    coordinates of different bodies (`coupling_*`).
+    `members[k]` are the bodies of `kinds[k]`; `stiffness[k]` and `damping[k]` their blocks
+    `(bodies, n, n)`. Bodies of one kind may differ in their number of coordinates: then
+    `coordinates` counts them for each body, and blocks are padded with zeros to the widest.
+    Optional full matrices couple the coordinates of different bodies (`coupling_*`).
     """
 
     kinds: tuple[AbstractBodies, ...]
     members: tuple[tuple[int, ...], ...] = eqx.field(static=True)
     parents: tuple[int, ...] = eqx.field(static=True)
     backbone: tuple[int, ...] = eqx.field(static=True)  # bodies that carry arc length
-    stiffness: tuple[Float[Array, "bodies n n"], ...]
-    damping: tuple[Float[Array, "bodies n n"], ...]
+    stiffness: tuple[Float[Array, "..."], ...]
+    damping: tuple[Float[Array, "..."], ...]
     armature: Float[Array, " dofs"]
     rest: Float[Array, " dofs"]
     gravity: Float[Array, " point"]

@@ -1,7 +1,61 @@
-"""The public methods of every robot that move it in time or bring it to rest."""
+"""The public methods of every robot that move it in time."""
 
+from soromox import simulation
 from soromox.actuation import ActuatedHost
+from soromox.numerics.checks import ArrayLike
+from soromox.simulation import AbstractScheme, Controller, Signal, SystemState
 
 
 class Simulated(ActuatedHost):
-    """Implicit steps, rollouts, equilibria."""
+    """Implicit steps and rollouts; `soromox.simulation` has the methods behind them."""
+
+    def implicit_step(
+        self,
+        state: SystemState,
+        u: ArrayLike | None = None,
+        dt: ArrayLike | None = None,
+        scheme: AbstractScheme | None = None,
+        tau_ext: ArrayLike | None = None,
+    ) -> SystemState:
+        """The state one step of `dt` [s] later, under control `u` (m,) and force `tau_ext` (n,).
+
+        `result` says whether the step converged; if not, time and `y` are those of `state`.
+        The scheme is `BackwardEuler()` by default. See `soromox.simulation.implicit_step`.
+        """
+        return simulation.implicit_step(self, state, u, dt, scheme, tau_ext)
+
+    def rollout_to(
+        self,
+        initial_state: SystemState,
+        u: Signal | None = None,
+        t1: ArrayLike | None = None,
+        num_steps: int | None = None,
+        dt: ArrayLike | None = None,
+        save_every: int = 1,
+        scheme: AbstractScheme | None = None,
+        controller: Controller | None = None,
+        progress: bool = False,
+        throw: bool = False,
+        tau_ext: Signal | None = None,
+        control_every: int = 1,
+    ) -> SystemState:
+        """The motion in steps of `dt` [s] up to `t1` or for `num_steps`, with a leading time axis.
+
+        The first sample is the start, the last lies exactly at `t1`. `u` is constant (m,), one row
+        a step (steps, m), or a function of time. See `soromox.simulation.rollout_to`.
+        """
+        return simulation.rollout_to(
+            self,
+            initial_state,
+            u,
+            t1,
+            num_steps,
+            dt,
+            save_every,
+            scheme,
+            controller,
+            progress,
+            throw,
+            tau_ext,
+            control_every,
+        )

@@ -3,23 +3,26 @@
 import abc
 from collections.abc import Callable
 from types import ModuleType
-from typing import Any, Self
+from typing import Any, TypeVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from equinox import AbstractVar
-from jaxtyping import Array, ArrayLike, Float, Scalar
+from jaxtyping import Array, Float, Scalar
 
 from soromox.chain import Mechanics
 from soromox.lie import se2, se3
-from soromox.numerics.checks import as_array, concrete, float_dtype
+from soromox.numerics.checks import ArrayLike, as_array, concrete, float_dtype
 from soromox.numerics.parameters import Parameters
 from soromox.systems import terms
 from soromox.systems.actuated import Actuated
 from soromox.systems.plan import BaseLink, BodyPlan, build_mechanics
 from soromox.systems.simulated import Simulated
+
+
+SelfT = TypeVar("SelfT")  # not `typing.Self`, which a runtime type checker refuses here
 
 
 class SoftRobot(Actuated, Simulated):
@@ -196,7 +199,7 @@ class SoftRobot(Actuated, Simulated):
         y: ArrayLike,
         u: ArrayLike | None = None,
         tau_ext: ArrayLike | None = None,
-    ) -> Float[Array, " 2n"]:
+    ) -> Float[Array, " state"]:
         """`[qd; qdd]` at `y = [q; qd]` (2n,); the time `t` has no effect."""
         n = self.num_dofs
         y = as_array(y, "y", self._state_dtype(y), (2 * n,))
@@ -254,7 +257,7 @@ class SoftRobot(Actuated, Simulated):
         floats = [value for value in arrays if jnp.issubdtype(value.dtype, jnp.floating)]
         return float_dtype(*floats) if floats else self.dtype
 
-    def _in(self, dtype: np.dtype) -> Self:
+    def _in(self: SelfT, dtype: np.dtype) -> SelfT:
         """The robot with its numbers in `dtype`."""
         if dtype == self.dtype:
             return self

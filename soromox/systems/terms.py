@@ -18,9 +18,9 @@ def length_to(robot: ActuatedHost, body: int) -> Scalar:
 
 def length(robot: ActuatedHost) -> Scalar:
     chain = robot.mechanics().chain
-    carriers = jnp.array([j in chain.backbone for j in range(chain.topology.num_bodies)])
-    ancestors = jnp.array(chain.topology.ancestors)
-    return jnp.max(jnp.where(ancestors & carriers, chain.lengths, 0).sum(axis=1))
+    paths = chain.topology.ancestors[:, list(chain.backbone)]  # which lengths lie on each way out
+    lengths = chain.lengths[jnp.array(chain.backbone)]
+    return jnp.max(jnp.where(paths, lengths[None], 0).sum(axis=1))
 
 
 def body_point(robot: ActuatedHost, q: Array, s: Array, body: int) -> tuple[Array, Array]:
