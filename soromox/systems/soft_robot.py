@@ -227,22 +227,10 @@ class SoftRobot(Actuated, Simulated):
         s = as_array(s, "s", dtype)
         if s.ndim != s_ndim:
             raise ValueError(f"`s` needs {s_ndim} axes here, got shape {s.shape}.")
-        chain_body = self._body(body)
-        self._check_arc_length(s, chain_body)
-        return _evaluate(self._in(dtype), function, (q, s), chain_body)
+        self._check_arc_length(s, body)
+        return _evaluate(self._in(dtype), function, (q, s), body)
 
-    def _body(self, body: int | None) -> int:
-        plan = eqx.filter_eval_shape(lambda robot: robot.body_plan(), self)
-        if body is None:
-            parents = plan.parents
-            if parents != tuple(range(-1, len(parents) - 1)):
-                raise ValueError("`body` is needed on a tree: `s` runs along the way to it.")
-            body = len(plan.backbone) - 1
-        if not 0 <= body < len(plan.backbone):
-            raise ValueError(f"`body` must be in 0..{len(plan.backbone) - 1}, got {body}.")
-        return plan.backbone[body] + (0 if self.floating_base is None else 1)
-
-    def _check_arc_length(self, s: Array, body: int) -> None:
+    def _check_arc_length(self, s: Array, body: int | None) -> None:
         known = concrete(s)
         if known is None or any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves(self)):
             return
@@ -265,6 +253,6 @@ class SoftRobot(Actuated, Simulated):
 
 
 @eqx.filter_jit
-def _evaluate(robot: SoftRobot, function: Callable, arguments: tuple, *static: int) -> Any:
+def _evaluate(robot: SoftRobot, function: Callable, arguments: tuple, *static: int | None) -> Any:
     # compiled also when called eagerly: a notebook does not pay for each operation
     return function(robot, *arguments, *static)

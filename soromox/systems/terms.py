@@ -10,9 +10,21 @@ from soromox.chain.dynamics import chain_inverse_dynamics
 from soromox.chain.kinematics import configuration
 
 
-def length_to(robot: ActuatedHost, body: int) -> Scalar:
+def end_of_way(chain: kinematics.Chain, body: int | None) -> int:
+    """The body of the chain at which arc length ends: that of one link, or of the last one."""
+    if body is None:
+        if not chain.topology.is_serial:
+            raise ValueError("`body` is needed on a tree: `s` runs along the way to it.")
+        body = len(chain.backbone) - 1
+    if not 0 <= body < len(chain.backbone):
+        raise ValueError(f"`body` must be in 0..{len(chain.backbone) - 1}, got {body}.")
+    return chain.backbone[body]
+
+
+def length_to(robot: ActuatedHost, body: int | None) -> Scalar:
     chain = robot.mechanics().chain
-    path = [j for j in chain.backbone if chain.topology.ancestors[body, j]]
+    end = end_of_way(chain, body)
+    path = [j for j in chain.backbone if chain.topology.ancestors[end, j]]
     return jnp.sum(chain.lengths[jnp.array(path)])
 
 
@@ -23,26 +35,26 @@ def length(robot: ActuatedHost) -> Scalar:
     return jnp.max(jnp.where(paths, lengths[None], 0).sum(axis=1))
 
 
-def body_point(robot: ActuatedHost, q: Array, s: Array, body: int) -> tuple[Array, Array]:
+def body_point(robot: ActuatedHost, q: Array, s: Array, body: int | None) -> tuple[Array, Array]:
     """Pose and body-frame Jacobian at arc length `s` on the way to `body`."""
     chain = robot.mechanics().chain
-    place, into = kinematics.locate(chain, s, body)
+    place, into = kinematics.locate(chain, s, end_of_way(chain, body))
     return kinematics.point(chain, q, place, into)
 
 
-def pose_at(robot: ActuatedHost, q: Array, s: Array, body: int) -> Array:
+def pose_at(robot: ActuatedHost, q: Array, s: Array, body: int | None) -> Array:
     return body_point(robot, q, s, body)[0]
 
 
-def poses_at(robot: ActuatedHost, q: Array, s: Array, body: int) -> Array:
+def poses_at(robot: ActuatedHost, q: Array, s: Array, body: int | None) -> Array:
     return jax.vmap(lambda s: pose_at(robot, q, s, body))(s)
 
 
-def body_jacobian_at(robot: ActuatedHost, q: Array, s: Array, body: int) -> Array:
+def body_jacobian_at(robot: ActuatedHost, q: Array, s: Array, body: int | None) -> Array:
     return body_point(robot, q, s, body)[1]
 
 
-def jacobian_at(robot: ActuatedHost, q: Array, s: Array, body: int) -> Array:
+def jacobian_at(robot: ActuatedHost, q: Array, s: Array, body: int | None) -> Array:
     pose, jacobian = body_point(robot, q, s, body)
     return robot.group.rotate(pose, jacobian)
 
