@@ -259,9 +259,9 @@ def _soft(link, bases, points, X, weights, mass) -> VariableStrainBodies:
     return VariableStrainBodies(se3, bases, points, link.reference_strain, link.length, mass)
 
 
-def _strain_at(robot: GVS, q: Array, s: Array, body: int) -> Array:
+def _strain_at(robot: GVS, q: Array, s: Array, body: None) -> Array:
     chain, structure = robot.mechanics().chain, robot.structure
-    place, into = kinematics.locate(chain, s, body)
+    place, into = kinematics.locate(chain, s, chain.backbone[-1])
     segments = np.zeros(chain.topology.num_bodies, dtype=int)
     segments[list(chain.backbone)] = np.arange(len(chain.backbone))
     segment = jnp.asarray(segments)[place]
