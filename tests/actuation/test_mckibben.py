@@ -27,27 +27,33 @@ def actuator_and_robot() -> tuple[ArticulatedMcKibbenActuator, ArticulatedSoftRo
     return ArticulatedMcKibbenActuator(transmission.params), robot
 
 
-def test_volume_and_force_of_the_braid():
+def test_volumes_lengths_and_forces():
     actuator, robot = actuator_and_robot()
     pressure = jnp.linspace(1e4, 8e4, 8)
-    length = actuator.effective_lengths(robot, Q)
-    np.testing.assert_allclose(
-        actuator.coordinates(robot, Q),
-        (0.2**2 - length**2) * length / (4 * np.pi * 1.1**2),
-        rtol=1e-13,
-    )
-    # the work of the pressure is that of the tensions: tau = A p = -(dl/dq)^T F
-    tau = actuator.force(robot, Q, pressure, jnp.zeros(4))
-    arms = jax.jit(jax.jacrev(lambda q: actuator.effective_lengths(robot, q)))(Q)
-    tension = actuator.axial_forces(robot, Q, pressure)
-    np.testing.assert_allclose(tau, -arms.T @ tension, rtol=1e-10, atol=1e-12)
 
+    @jax.jit
+    def evaluate(q):
+        return {
+            "V": actuator.coordinates(robot, q),
+            "l": actuator.effective_lengths(robot, q),
+            "dl/dq": jax.jacrev(lambda q: actuator.effective_lengths(robot, q))(q),
+            "F": actuator.axial_forces(robot, q, pressure),
+            "tau": actuator.force(robot, q, pressure, jnp.zeros(4)),
+            "ends": actuator.attachments(robot, q),
+        }
 
-def test_lengths_are_distances_of_the_attachments_on_the_robot():
-    actuator, robot = actuator_and_robot()
-    fixed, moving = actuator.attachments(robot, Q)
-    distance = jnp.linalg.norm(moving - fixed, axis=1)
-    np.testing.assert_allclose(actuator.effective_lengths(robot, Q), distance + 0.05, rtol=1e-13)
+    result = evaluate(Q)
+    # the robot's own kinematics put the ends where the closed form of the lengths has them
+    fixed, moving = result["ends"]
+    distance = np.linalg.norm(moving - fixed, axis=1)
+    np.testing.assert_allclose(result["l"], distance + 0.05, rtol=1e-13)
+    volume = lambda l: (0.2**2 - l**2) * l / (4 * np.pi * 1.1**2)
+    np.testing.assert_allclose(result["V"], volume(result["l"]), rtol=1e-13)
+    slope = jax.vmap(jax.grad(volume))(result["l"])
+    np.testing.assert_allclose(result["F"], -pressure * slope, rtol=1e-10)
+    # the work of the pressure is that of the tensions
+    work = -result["dl/dq"].T @ result["F"]
+    np.testing.assert_allclose(result["tau"], work, rtol=1e-10, atol=1e-12)
 
 
 def test_labels_and_bounds():

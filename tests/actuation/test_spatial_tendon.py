@@ -33,10 +33,11 @@ def test_tendon_across_a_hinge_follows_the_cosine_rule():
     )
     robot = hinge()
     length = lambda q: np.sqrt(a**2 + b**2 - 2 * a * b * np.cos(q + phi))
-    y = jax.jit(jax.vmap(lambda q: tendon.coordinates(robot, q)))
+    evaluate = lambda q: (tendon.coordinates(robot, q)[0], tendon.path_lengths(robot, q)[0])
     q = np.linspace(-1.0, 1.0, 5)
-    np.testing.assert_allclose(y(q[:, None])[:, 0], length(q) - length(0.0), atol=1e-15)
-    np.testing.assert_allclose(tendon.path_lengths(robot, jnp.zeros(1)), [length(0.0)], rtol=1e-14)
+    y, whole = jax.jit(jax.vmap(evaluate))(q[:, None])
+    np.testing.assert_allclose(y, length(q) - length(0.0), atol=1e-15)
+    np.testing.assert_allclose(whole, length(q), rtol=1e-14)
 
 
 def test_linear_joints_alone_are_an_affine_row():
@@ -54,7 +55,8 @@ def test_segments_within_a_link_contribute_nothing():
     within = SpatialTendonTransmission([Waypoint(1, [0.1, 0.2, 0.0]), Waypoint(1, [0.3, 0.1, 0.0])])
     robot, q = pendulum(), jnp.array([0.3, 0.5, -0.1])
     np.testing.assert_array_equal(within.coordinates(robot, q), [0])
-    np.testing.assert_allclose(within.path_lengths(robot, q), [np.hypot(0.2, 0.1)], rtol=1e-14)
+    whole = jax.jit(lambda q: within.path_lengths(robot, q))(q)
+    np.testing.assert_allclose(whole, [np.hypot(0.2, 0.1)], rtol=1e-14)
 
 
 def test_paths_in_one_transmission_equal_separate_ones():
@@ -88,18 +90,21 @@ def test_coincident_points_have_finite_derivatives():
     def y(q):
         return tendon.coordinates(robot, q)[0]
 
-    q = jnp.zeros((2, 1))
-    for derivative in (y, jax.grad(y), jax.hessian(y)):
-        values = jax.jit(jax.vmap(derivative))(q)
+    def derivatives(q):
+        return jax.value_and_grad(y)(q), jax.hessian(y)(q)
+
+    for values in jax.tree.leaves(jax.jit(jax.vmap(derivatives))(jnp.zeros((2, 1)))):
         np.testing.assert_array_equal(values, jnp.zeros_like(values))
 
 
 def test_a_tension_pulls_each_attachment_whatever_the_spacing():
     near = [Waypoint(-1, [0.1, 0.05, 0.0]), Waypoint(0, [0.1, 0.05, 0.0])]
     far = [Waypoint(-1, [1.0, 0.5, 0.0]), *near]
-    robot, q = hinge(), jnp.array([0.4])
-    forces = [SpatialTendonTransmission(p).force(robot, q, jnp.ones(1)) for p in (near, far)]
-    np.testing.assert_allclose(forces[0], forces[1], rtol=1e-12)
+    robot, tendons = hinge(), SpatialTendonTransmission(near, far)
+    arms = jax.jit(lambda q: tendons.moment_matrix(robot, q))(jnp.array([0.4]))
+    np.testing.assert_allclose(arms[0, 0], arms[0, 1], rtol=1e-12)
+    # the lever of the line through both attachments about the joint
+    assert abs(arms[0, 0]) > 0.01
 
 
 def test_cable_beside_a_soft_arc():
