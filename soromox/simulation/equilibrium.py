@@ -4,11 +4,11 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, ArrayLike, Bool, Float, Int, Scalar
+from jaxtyping import Array, Bool, Float, Int, Scalar
 
 from soromox.actuation import ActuatedHost, loads
 from soromox.chain import Mechanics
-from soromox.numerics.checks import as_array
+from soromox.numerics.checks import ArrayLike, as_array
 from soromox.simulation.inputs import dtype_for, in_dtype
 from soromox.simulation.root import Measure, Residual, find_root
 from soromox.simulation.state import RESULTS

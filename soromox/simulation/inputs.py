@@ -6,10 +6,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, ArrayLike, Float
+from jaxtyping import Array, Float
 
 from soromox.actuation import ActuatedHost, loads
-from soromox.numerics.checks import as_array, check_positive, float_dtype
+from soromox.numerics.checks import ArrayLike, as_array, check_positive, float_dtype
 from soromox.simulation.state import SystemState
 
 

@@ -7,10 +7,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, ArrayLike, Int, Scalar
+from jaxtyping import Array, Int, Scalar
 
 from soromox.actuation import ActuatedHost, loads
-from soromox.numerics.checks import as_array, check_positive, concrete
+from soromox.numerics.checks import ArrayLike, as_array, check_positive, concrete
 from soromox.simulation import implicit
 from soromox.simulation.checkpointing import checkpointed_scan
 from soromox.simulation.inputs import (

@@ -5,13 +5,10 @@ a start $(q_0, v_0)$: $v = v_0 + h a$, $q = q_0 + h v$ (see `soromox.simulation.
 """
 
 import math
-from typing import ClassVar, Literal, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import equinox as eqx
 from equinox import AbstractClassVar, AbstractVar
-
-
-Rate = Literal["difference", "tangent"]
 
 
 class Tableau(NamedTuple):
@@ -45,7 +42,7 @@ class AbstractScheme(eqx.Module):
     agree for affine transmissions.
     """
 
-    transmission_rate: AbstractVar[Rate]
+    transmission_rate: AbstractVar[str]
     tableau: AbstractClassVar[Tableau]
     multistep: AbstractClassVar[Multistep | None]
 
@@ -83,7 +80,7 @@ _SYMPLECTIC = Tableau(0.25, ((), (0.5,)), (0.25, 0.75), (0.5, 0.5), 2)
 class BackwardEuler(AbstractScheme):
     """Order 1, L-stable: damps whatever the step does not resolve. The robust default."""
 
-    transmission_rate: Rate = eqx.field(static=True, default="difference")
+    transmission_rate: str = eqx.field(static=True, default="difference")
     tableau: ClassVar[Tableau] = _EULER
     multistep: ClassVar[Multistep | None] = None
 
@@ -91,7 +88,7 @@ class BackwardEuler(AbstractScheme):
 class ImplicitMidpoint(AbstractScheme):
     """Order 2, symplectic, A-stable; keeps quadratic invariants, damps nothing."""
 
-    transmission_rate: Rate = eqx.field(static=True, default="tangent")
+    transmission_rate: str = eqx.field(static=True, default="tangent")
     tableau: ClassVar[Tableau] = _MIDPOINT
     multistep: ClassVar[Multistep | None] = None
 
@@ -99,7 +96,7 @@ class ImplicitMidpoint(AbstractScheme):
 class DIRK22(AbstractScheme):
     """Two stages, order 2, L-stable (Alexander 1977, doi:10.1137/0714068)."""
 
-    transmission_rate: Rate = eqx.field(static=True, default="tangent")
+    transmission_rate: str = eqx.field(static=True, default="tangent")
     tableau: ClassVar[Tableau] = _DIRK22
     multistep: ClassVar[Multistep | None] = None
 
@@ -107,7 +104,7 @@ class DIRK22(AbstractScheme):
 class DIRK23(AbstractScheme):
     """Two stages, order 3, A-stable (Nørsett 1974; Crouzeix 1975); not L-stable."""
 
-    transmission_rate: Rate = eqx.field(static=True, default="tangent")
+    transmission_rate: str = eqx.field(static=True, default="tangent")
     tableau: ClassVar[Tableau] = _DIRK23
     multistep: ClassVar[Multistep | None] = None
 
@@ -115,7 +112,7 @@ class DIRK23(AbstractScheme):
 class DIRK33(AbstractScheme):
     """Three stages, order 3, L-stable (Alexander 1977, doi:10.1137/0714068)."""
 
-    transmission_rate: Rate = eqx.field(static=True, default="tangent")
+    transmission_rate: str = eqx.field(static=True, default="tangent")
     tableau: ClassVar[Tableau] = _DIRK33
     multistep: ClassVar[Multistep | None] = None
 
@@ -123,7 +120,7 @@ class DIRK33(AbstractScheme):
 class SymplecticDIRK22(AbstractScheme):
     """Two midpoint steps of half length as one method: order 2, symplectic, A-stable."""
 
-    transmission_rate: Rate = eqx.field(static=True, default="tangent")
+    transmission_rate: str = eqx.field(static=True, default="tangent")
     tableau: ClassVar[Tableau] = _SYMPLECTIC
     multistep: ClassVar[Multistep | None] = None
 
@@ -134,7 +131,7 @@ class BDF2(AbstractScheme):
     Started, and restarted after a change of `dt` or of a rotation chart, by `DIRK33` steps.
     """
 
-    transmission_rate: Rate = eqx.field(static=True, default="tangent")
+    transmission_rate: str = eqx.field(static=True, default="tangent")
     tableau: ClassVar[Tableau] = _DIRK33
     multistep: ClassVar[Multistep | None] = Multistep((4 / 3, -1 / 3), 2 / 3, 2)
 
@@ -145,6 +142,6 @@ class BDF3(AbstractScheme):
     Started, and restarted after a change of `dt` or of a rotation chart, by `DIRK33` steps.
     """
 
-    transmission_rate: Rate = eqx.field(static=True, default="tangent")
+    transmission_rate: str = eqx.field(static=True, default="tangent")
     tableau: ClassVar[Tableau] = _DIRK33
     multistep: ClassVar[Multistep | None] = Multistep((18 / 11, -9 / 11, 2 / 11), 6 / 11, 3)

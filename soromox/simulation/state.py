@@ -7,9 +7,9 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, ArrayLike, Float, Int
+from jaxtyping import Array, Float, Int
 
-from soromox.numerics.checks import as_array, float_dtype
+from soromox.numerics.checks import ArrayLike, as_array, float_dtype
 
 
 class RESULTS(enum.IntEnum):

@@ -1,0 +1,127 @@
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from soromox.actuation import (
+    AffineGeneralizedCoordinateTransmission,
+    DisplacementControl,
+    EffortModel,
+    ForceControl,
+    IdentityTransmission,
+    TransmissionActuator,
+)
+from soromox.simulation import RESULTS, SystemState
+from tests.simulation.linear_robots import INERTIA, oscillator
+
+
+class DryFriction(EffortModel):
+    """`e = -strength sign(y)`: at a kick through zero the implicit equation has no solution."""
+
+    strength: jax.Array
+
+    def effort(self, control, coordinate, velocity):
+        return control - self.strength * jnp.where(coordinate > 0, 1.0, -1.0)
+
+
+def test_one_failing_robot_leaves_the_others_alone():
+    law = DryFriction(jnp.array(5.0))
+    robot = oscillator(actuators=TransmissionActuator(IdentityTransmission(), law))
+
+    def final(strength, u):
+        lane = eqx.tree_at(lambda r: r.actuators[0].effort_model.strength, robot, strength)
+        motion = lane.rollout_to(SystemState(t=0.0, y=[0.01, 0.0]), u, num_steps=10, dt=0.05)
+        return motion.y, motion.result, motion.residual
+
+    strengths = jnp.array([0.0, 5.0, 0.0])
+    y, result, _ = jax.jit(jax.vmap(final, (0, None)))(strengths, jnp.array([0.2]))
+    expected = [RESULTS.successful, RESULTS.not_converged, RESULTS.successful]
+    np.testing.assert_array_equal(result[:, -1], expected)
+    np.testing.assert_array_equal(y[0], y[2])
+    assert not np.array_equal(y[0, -1], y[0, 0])
+    # the robot that failed keeps its last good state
+    failed = int(np.argmax(result[1] != RESULTS.successful))
+    assert 0 < failed
+    np.testing.assert_array_equal(
+        y[1, failed:], np.broadcast_to(y[1, failed - 1], y[1, failed:].shape)
+    )
+
+    def total(u):
+        y, _, _ = jax.vmap(final, (0, None))(strengths, u)
+        return jnp.sum(y[:, -1])
+
+    def healthy(u):
+        y, _, _ = jax.vmap(final, (0, None))(jnp.zeros(3), u)
+        return jnp.sum(y[:, -1])
+
+    gradient, clean = jax.jit(lambda u: (jax.grad(total)(u), jax.grad(healthy)(u)))(
+        jnp.array([0.2])
+    )
+    assert np.all(np.isfinite(gradient))
+    np.testing.assert_allclose(gradient, 2 / 3 * clean, rtol=0.3)
+
+
+def cable(stiffness, damping=0.0, allow_compressive_force=False):
+    routing = AffineGeneralizedCoordinateTransmission.linear(1, (0,), (1.0,))
+    law = DisplacementControl(stiffness, damping, allow_compressive_force)
+    return oscillator(stiffness=0.0, damping=0.0, actuators=TransmissionActuator(routing, law))
+
+
+@pytest.mark.parametrize("stiffness", [1e2, 1e9])
+def test_step_across_slack_and_taut_has_the_closed_form(stiffness):
+    """`0.5 qdd = -k max(0, q - u)`, in both directions, and its derivative."""
+    robot, dt = cable(stiffness), 0.01
+
+    def step(y0):
+        return robot.implicit_step(SystemState(t=0.0, y=y0), jnp.array([0.0]), dt=dt)
+
+    def exact(y0):
+        q_slack = y0[0] + dt * y0[1]
+        qd = (y0[1] - dt * stiffness * y0[0] / INERTIA) / (1 + dt**2 * stiffness / INERTIA)
+        qd = jnp.where(q_slack > 0, qd, y0[1])
+        return jnp.stack([y0[0] + dt * qd, qd])
+
+    # slack to taut, taut to slack by speed, slack throughout, taut throughout
+    starts = jnp.array([[-1e-3, 1.0], [1e-3, -200.0], [-1e-3, 0.05], [1e-3, 1.0]])
+    new = jax.vmap(step)(starts)
+    expected = jax.vmap(exact)(starts)
+    assert np.all(new.result == RESULTS.successful)
+    scale = np.max(np.abs(starts), axis=1, keepdims=True)
+    assert np.max(np.abs(new.y - expected) / scale) < 1e-12
+    jacobian = jax.vmap(jax.jacfwd(lambda y0: step(y0).y))(starts)
+    np.testing.assert_allclose(jacobian, jax.vmap(jax.jacfwd(exact))(starts), rtol=1e-9, atol=1e-9)
+
+
+def test_stiff_and_damped_displacement_control_holds_its_target():
+    robot = cable(1e9, damping=1e5, allow_compressive_force=True)
+    for dt in (1e-3, 5e-2):
+        state = robot.implicit_step(SystemState(t=0.0, y=[0.02, 3.0]), [0.02], dt=dt)
+        assert state.result == RESULTS.successful
+        force = (1e9 * (state.q - 0.02) + 1e5 * state.qd)[0]
+        np.testing.assert_allclose(force, INERTIA * (3.0 - state.qd[0]) / dt, rtol=1e-6)
+
+
+def test_start_at_the_solution_and_zero_motion():
+    robot = oscillator()
+    state = robot.implicit_step(SystemState(t=0.0, y=[0.0, 0.0]), dt=0.01)
+    assert state.result == RESULTS.successful
+    assert np.all(state.y == 0)
+    held = robot.implicit_step(SystemState(t=0.0, y=[0.25, 0.0]), [1.0], dt=0.01)
+    assert held.result == RESULTS.successful
+    np.testing.assert_allclose(held.y, [0.25, 0.0], atol=1e-15)
+
+
+def test_refused_command_and_nan_end_in_their_codes():
+    pull = TransmissionActuator(IdentityTransmission(), ForceControl())
+    robot = oscillator(actuators=pull)
+    start = SystemState(t=0.5, y=[0.3, 0.1])
+    refused = robot.implicit_step(start, [-1.0], dt=0.01)
+    assert refused.result == RESULTS.rejected_command
+    assert refused.t == start.t
+    np.testing.assert_array_equal(refused.y, start.y)
+    lost = robot.implicit_step(SystemState(t=0.0, y=[np.nan, 0.0]), [1.0], dt=0.01)
+    assert lost.result == RESULTS.non_finite
+    u = np.array([[1.0], [1.0], [-1.0], [1.0]])
+    with pytest.raises(RuntimeError, match=r"Step 3, after t = 0.52 s, failed \(rejected_command"):
+        robot.rollout_to(start, u, t1=0.54, dt=0.01, throw=True)
