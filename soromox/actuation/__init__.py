@@ -54,3 +54,15 @@ from soromox.actuation.spatial_tendon import (
     SpatialTendonTransmissionParams as SpatialTendonTransmissionParams,
     Waypoint as Waypoint,
 )
+from soromox.actuation.threadlike import (
+    BaseThreadlikeRoutingParams as BaseThreadlikeRoutingParams,
+    LinearThreadlikeRoutingParams as LinearThreadlikeRoutingParams,
+    ThreadlikeRouting as ThreadlikeRouting,
+    ThreadlikeTransmission as ThreadlikeTransmission,
+    ThreadlikeTransmissionParams as ThreadlikeTransmissionParams,
+)
+from soromox.actuation.threadlike_actuators import (
+    ThreadlikeActuator as ThreadlikeActuator,
+    ThreadlikeImpedance as ThreadlikeImpedance,
+    ThreadlikeImpedanceParams as ThreadlikeImpedanceParams,
+)

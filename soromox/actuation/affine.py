@@ -2,7 +2,7 @@
 
 import operator
 from collections.abc import Sequence
-from typing import ClassVar, SupportsIndex
+from typing import Any, ClassVar, SupportsIndex
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -90,7 +90,7 @@ def affine_coordinates(
     return matmul(routing_matrix, internal - reference_configuration) + coordinate_offset
 
 
-def needs_matching_dofs(transmission: Transmission, host: Host) -> None:
+def needs_matching_dofs(transmission: Any, host: Host) -> None:
     """The routing matrix must have one column for each internal dof."""
     columns = transmission.params.routing_matrix.shape[1]
     if columns != host.num_internal_dofs:

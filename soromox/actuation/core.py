@@ -7,7 +7,7 @@ velocity into the conjugate effort `e`; the generalized force is `A e` with `A =
 
 import abc
 from collections.abc import Callable
-from typing import ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import equinox as eqx
 import jax
@@ -18,7 +18,7 @@ from jaxtyping import Array, Bool, Float, Scalar
 
 from soromox.actuation.parametrised import Composed
 from soromox.chain.hosts import Host
-from soromox.numerics.checks import ArrayLike, as_array, broadcast, check_values
+from soromox.numerics.checks import ArrayLike, as_array, broadcast, check_values, concrete
 from soromox.numerics.parameters import Parameters
 
 
@@ -205,13 +205,13 @@ class ActuatorParams(Parameters):
     lower_bounds: Float[Array, " channels"]
     upper_bounds: Float[Array, " channels"]
 
-    # `object`, because tree operations read params of robots whose leaves are no arrays
+    # `Any`, because tree operations read params of robots whose leaves are no arrays
     def __init__(
         self,
-        transmission: object,
-        effort_model: object,
-        lower_bounds: object,
-        upper_bounds: object,
+        transmission: Any,
+        effort_model: Any,
+        lower_bounds: Any,
+        upper_bounds: Any,
     ):
         self.transmission = transmission
         self.effort_model = effort_model
@@ -393,16 +393,14 @@ def channel_bounds(
     return lower, upper
 
 
-def check_bounds(lower: object, upper: object) -> None:
+def check_bounds(lower: Any, upper: Any) -> None:
     """Raises if a bound is NaN or a lower one lies above its upper one."""
     if not (eqx.is_array_like(lower) and eqx.is_array_like(upper)):
         return  # stand-ins within a tree operation
     check_values(lower, lambda x: ~np.isnan(x), "`lower_bounds` must not be NaN.")
     check_values(upper, lambda x: ~np.isnan(x), "`upper_bounds` must not be NaN.")
-    if isinstance(lower, jax.core.Tracer) or isinstance(upper, jax.core.Tracer):
-        return
-    low, high = np.asarray(lower), np.asarray(upper)
-    if np.any(low > high):
+    low, high = concrete(lower), concrete(upper)
+    if low is not None and high is not None and np.any(low > high):
         raise ValueError(
             f"Every entry of `lower_bounds` must be at most its entry of `upper_bounds`, got "
             f"{low} and {high}."

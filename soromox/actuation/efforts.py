@@ -1,7 +1,7 @@
 """Effort laws without state."""
 
 from collections.abc import Callable
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -225,7 +225,7 @@ class PotentialEffort(RestoringLaw):
         control: Float[Array, " channels"],
         extension: Float[Array, " channels"],
         start: Float[Array, " channels"],
-        duration: ArrayLike,
+        duration: float | Scalar,
     ) -> Scalar:
         """`U(x) + h R((x - x_0) / h)`; its gradient in x is the load with the mean rate of a stage."""
         energy = self._energy(control, extension)
@@ -265,7 +265,7 @@ def positive_part(x: Float[Array, "*n"]) -> Float[Array, "*n"]:
     return jnp.where(x < 0, jnp.zeros_like(x), x)
 
 
-def _function(function: Callable[..., Array], name: str) -> Callable[..., Array]:
+def _function(function: Any, name: str) -> Callable[..., Array]:
     if not callable(function):
         raise TypeError(f"`{name}` must be a function, got {type(function).__name__}.")
     return function if isinstance(function, eqx.Module) else StaticFunction(function)

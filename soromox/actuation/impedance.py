@@ -1,7 +1,7 @@
 """Passive elements that act along a transmission: springs and dampers of its coordinates."""
 
 import abc
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -86,10 +86,8 @@ class TransmissionImpedanceParams(Parameters):
     damping: Float[Array, " coordinates"]
     rest_coordinate: Float[Array, " coordinates"]
 
-    # `object`, because tree operations read params of robots whose leaves are no arrays
-    def __init__(
-        self, transmission: object, stiffness: object, damping: object, rest_coordinate: object
-    ):
+    # `Any`, because tree operations read params of robots whose leaves are no arrays
+    def __init__(self, transmission: Any, stiffness: Any, damping: Any, rest_coordinate: Any):
         self.transmission = transmission
         self.stiffness = stiffness
         self.damping = damping
@@ -210,7 +208,7 @@ def impedance_numbers(
     return values
 
 
-def check_impedance(stiffness: object, damping: object, rest: object) -> None:
+def check_impedance(stiffness: Any, damping: Any, rest: Any) -> None:
     """Raises unless stiffness and damping are non-negative and all are finite."""
     if not all(eqx.is_array_like(value) for value in (stiffness, damping, rest)):
         return  # stand-ins within a tree operation

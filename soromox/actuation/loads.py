@@ -23,6 +23,7 @@ from soromox.actuation.core import (
     sign,
 )
 from soromox.actuation.impedance import AbstractImpedance
+from soromox.numerics.checks import concrete
 
 
 def num_channels(robot: ActuatedHost) -> int:
@@ -142,19 +143,20 @@ def checked_control(
     Raises `ValueError` for a refused command with a value; for a traced one the check runs with
     the compiled program (`eqx.error_if`) where the law asks for it.
     """
-    u = control_vector(u, num_channels(robot), robot.dtype)
+    commands = control_vector(u, num_channels(robot), robot.dtype)
     for actuator, part in _driven(robot):
         law = actuator.effort_model
         if not isinstance(law, RestrictedControl):
             continue
-        valid = law.is_valid(u[part])
+        valid = law.is_valid(commands[part])
         message = f"`u[{part.start}:{part.stop}]` ({type(law).__name__}): {law.restriction}"
-        if not isinstance(valid, jax.core.Tracer):
-            if not valid:
-                raise ValueError(f"{message} Got {u[part]}.")
+        known = concrete(valid)
+        if known is not None:
+            if not known:
+                raise ValueError(f"{message} Got {commands[part]}.")
         elif law.checks_traced_control:
-            u = eqx.error_if(u, ~valid, message)
-    return u
+            commands = eqx.error_if(commands, ~valid, message)
+    return commands
 
 
 def passive_elastic_energy(robot: ActuatedHost, q: Float[Array, " dofs"]) -> Scalar:

@@ -245,12 +245,13 @@ def _per_muscle(
 
 
 def _joint_pairs(pairs: ArrayLike, groups: int) -> tuple[tuple[int, int], ...]:
-    rows = tuple(tuple(operator.index(joint) for joint in pair) for pair in np.asarray(pairs))
-    if len(rows) != groups or any(len(pair) != 2 or pair[0] == pair[1] for pair in rows):
+    array = np.asarray(pairs)
+    rows = tuple(tuple(operator.index(joint) for joint in np.ravel(pair)) for pair in array)
+    if array.shape != (groups, 2) or any(a == b for a, b in array):
         raise ValueError(
             f"`joint_pair_indices` needs two different joints for each of {groups} groups, got {rows}."
         )
-    return rows
+    return tuple((a, b) for a, b in rows)
 
 
 def _is_rigid(transforms: np.ndarray) -> np.ndarray:

@@ -1,7 +1,7 @@
 """Components whose numbers can be read and replaced as one immutable collection."""
 
 import dataclasses
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import equinox as eqx
 from equinox import AbstractVar
@@ -9,8 +9,9 @@ from equinox import AbstractVar
 from soromox.numerics.parameters import Parameters, conform
 
 
-PartT = TypeVar("PartT")
-SelfT = TypeVar("SelfT")  # not `typing.Self`, which a runtime type checker refuses here
+# not `typing.Self`, which a runtime type checker refuses here
+ParametrisedT = TypeVar("ParametrisedT", bound="Parametrised")
+ComposedT = TypeVar("ComposedT", bound="Composed")
 
 
 class Parametrised(eqx.Module):
@@ -18,7 +19,7 @@ class Parametrised(eqx.Module):
 
     params: AbstractVar[Parameters]
 
-    def with_params(self: SelfT, params: Parameters) -> SelfT:
+    def with_params(self: ParametrisedT, params: Parameters) -> ParametrisedT:
         """A copy with these numbers; their names, shapes and structure must stay."""
         return eqx.tree_at(
             lambda part: part.params,
@@ -26,7 +27,7 @@ class Parametrised(eqx.Module):
             conform(self.params, params, f"{type(self).__name__}.params"),
         )
 
-    def update_params(self: SelfT, **changes: object) -> SelfT:
+    def update_params(self: ParametrisedT, **changes: Any) -> ParametrisedT:
         """A copy with the named numbers replaced."""
         return self.with_params(self.params.replace(**changes))
 
@@ -41,12 +42,12 @@ class Composed(eqx.Module):
     params_type: eqx.AbstractClassVar[type[Parameters]]
 
     @property
-    def params(self) -> Parameters:
-        """All numbers of the component."""
+    def params(self) -> Any:
+        """All numbers of the component, as an instance of `params_type`."""
         names = _names(self.params_type)
         return self.params_type(**{name: _numbers(getattr(self, name)) for name in names})
 
-    def with_params(self: SelfT, params: Parameters) -> SelfT:
+    def with_params(self: ComposedT, params: Parameters) -> ComposedT:
         """A copy with these numbers; its class, law, labels and sizes stay.
 
         Raises `TypeError` for params of another component, and `ValueError` for other shapes or
@@ -60,7 +61,7 @@ class Composed(eqx.Module):
         names = _names(self.params_type)
         return self.update_params(**{name: getattr(params, name) for name in names})
 
-    def update_params(self: SelfT, **changes: object) -> SelfT:
+    def update_params(self: ComposedT, **changes: Any) -> ComposedT:
         """A copy with the named numbers replaced; traceable, and `self` is unchanged."""
         kind = type(self).__name__
         known = _names(self.params_type)
@@ -82,9 +83,9 @@ def _names(params_type: type[Parameters]) -> tuple[str, ...]:
     return tuple(field.name for field in dataclasses.fields(params_type))
 
 
-def _numbers(part: object) -> object:
+def _numbers(part: Any) -> Any:
     return part.params if isinstance(part, Parametrised) else part
 
 
-def _with_numbers(part: PartT, numbers: object) -> PartT:
+def _with_numbers(part: Any, numbers: Any) -> Any:
     return part.with_params(numbers) if isinstance(part, Parametrised) else numbers

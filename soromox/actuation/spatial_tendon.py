@@ -107,7 +107,7 @@ def needs_frames(transmission: "SpatialTendonTransmission", host: Host) -> None:
                     f"Element {place}, {element}, needs a host with rigid links, and `{name}` has "
                     "none. On a continuum use `MaterialPoint(s, offset)`."
                 )
-            if not -1 <= element.index < host.num_links:
+            if not -1 <= element.target < host.num_links:
                 raise ValueError(
                     f"Element {place}, {element}: `{name}` has links 0 ... {host.num_links - 1}, "
                     "and -1 for the base."
@@ -123,7 +123,7 @@ def needs_frames(transmission: "SpatialTendonTransmission", host: Host) -> None:
                 f"Element {place}, {element}, needs a host whose joints have one dof each, and "
                 f"`{name}` does not promise that. Use points on both sides of the joint."
             )
-        elif not 0 <= element.index < len(host.joint_parents):
+        elif not 0 <= element.target < len(host.joint_parents):
             raise ValueError(
                 f"Element {place}, {element}: `{name}` has joints 0 ... "
                 f"{len(host.joint_parents) - 1}."
@@ -140,13 +140,13 @@ class _Slot(NamedTuple):
     """What is static in an element."""
 
     kind: str
-    index: int  # link or joint; unused for a material point
+    target: int  # link or joint; unused for a material point
     path: int
 
     def __str__(self) -> str:
         if self.kind == "waypoint":
-            return f"Waypoint(link={self.index})"
-        return "MaterialPoint" if self.kind == "material" else f"LinearJoint(joint={self.index})"
+            return f"Waypoint(link={self.target})"
+        return "MaterialPoint" if self.kind == "material" else f"LinearJoint(joint={self.target})"
 
 
 class SpatialTendonTransmission(SizedTransmission, Parametrised):
@@ -181,17 +181,18 @@ class SpatialTendonTransmission(SizedTransmission, Parametrised):
         return tuple(
             (place, next_place)
             for (slot, place), (next_slot, next_place) in pairs
-            if slot.path == next_slot.path and None not in (place, next_place)
+            if slot.path == next_slot.path and place is not None and next_place is not None
         )
 
     def path_points(self, robot: Host, q: Float[Array, " dofs"]) -> Float[Array, "points 3"]:
         """World positions [m] of all points, in the order of the elements."""
         params = self.params
         groups = []
-        if params.points.shape[0]:
-            links = tuple(slot.index for slot in self.layout if slot.kind == "waypoint")
+        # installation made sure that the robot has the frames of the elements
+        if params.points.shape[0] and isinstance(robot, LinkFramed):
+            links = tuple(slot.target for slot in self.layout if slot.kind == "waypoint")
             groups.append(robot.link_points(q, links, params.points))
-        if params.arc_lengths.shape[0]:
+        if params.arc_lengths.shape[0] and isinstance(robot, MaterialFramed):
             groups.append(robot.material_points(q, params.arc_lengths, params.offsets))
         if not groups:
             return jnp.zeros((0, 3), q.dtype)
@@ -214,7 +215,7 @@ class SpatialTendonTransmission(SizedTransmission, Parametrised):
         joints = [slot for slot in self.layout if slot.kind == "joint"]
         if joints:
             first = robot.num_dofs - robot.num_internal_dofs
-            turned = q[np.array([first + slot.index for slot in joints])]
+            turned = q[np.array([first + slot.target for slot in joints])]
             rows = _incidence([slot.path for slot in joints], self.size)
             y = y + matmul(jnp.asarray(rows, q.dtype), self.params.coefficients * turned)
         return y
@@ -234,7 +235,7 @@ class SpatialTendonTransmission(SizedTransmission, Parametrised):
     def _is_rigid(self, pair: tuple[int, int]) -> bool:
         slots = [slot for slot in self.layout if slot.kind != "joint"]
         first, second = (slots[place] for place in pair)
-        return first.kind == second.kind == "waypoint" and first.index == second.index
+        return first.kind == second.kind == "waypoint" and first.target == second.target
 
 
 def _collect(
@@ -296,6 +297,6 @@ def _incidence(rows: list[int], size: int) -> Float[np.ndarray, "rows columns"]:
 
 
 def _stack(values: list[Array], shape: tuple[int, ...], dtype: np.dtype) -> Array | np.ndarray:
-    if any(isinstance(value, jax.core.Tracer) for value in values):
+    if any(concrete(value) is None for value in values):
         return jnp.stack([value.astype(dtype) for value in values])
     return np.array(values, dtype).reshape(len(values), *shape)

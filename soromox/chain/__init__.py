@@ -11,6 +11,8 @@ from soromox.chain.dynamics import chain_inverse_dynamics as chain_inverse_dynam
 from soromox.chain.elimination import Factor as Factor, eliminate as eliminate, solve as solve
 from soromox.chain.hosts import (
     Host as Host,
+    JointCrossed as JointCrossed,
+    JointCrossings as JointCrossings,
     JointRouted as JointRouted,
     LinkFramed as LinkFramed,
     MaterialFramed as MaterialFramed,

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import equinox as eqx
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from soromox.chain.mechanics import Mechanics
 
@@ -83,6 +83,15 @@ class StrainNodes(NamedTuple):
     strain: Float[Array, "segments nodes 6"]
 
 
+class JointCrossings(NamedTuple):
+    """Motion of the discrete joints, for paths that cross them."""
+
+    segments: tuple[int, ...]  # the segment behind each joint
+    s: Float[Array, " joints"]  # [m] arc length of the joint
+    rotation: Float[Array, "joints 3"]  # B_rot q, in the joint frame
+    translation: Float[Array, "joints 3"]  # B_trans q [m]
+
+
 class MaterialFramed(eqx.Module):
     """A backbone with a material frame at every arc length."""
 
@@ -101,3 +110,24 @@ class MaterialFramed(eqx.Module):
 
         A planar strain `[kappa, sigma_x, sigma_y]` is given as `[0, 0, kappa, sigma_x, sigma_y, 0]`.
         """
+
+    @property
+    @abc.abstractmethod
+    def segment_lengths(self) -> Float[Array, " segments"]:
+        """Reference length of each segment [m]."""
+
+    @abc.abstractmethod
+    def inside(
+        self, X: Float[np.ndarray, " fractions"], offsets: Float[np.ndarray, "segments fractions 3"]
+    ) -> Bool[np.ndarray, "segments fractions"]:
+        """Whether points at fractions `X` of each segment's length, offset [m] from the backbone,
+        lie in its section. For robots with concrete numbers; compiles nothing.
+        """
+
+
+class JointCrossed(eqx.Module):
+    """A backbone with discrete joints between its segments."""
+
+    @abc.abstractmethod
+    def joint_crossings(self, q: Float[Array, " dofs"]) -> JointCrossings:
+        """Motion of every joint that moves, in its own frame: `B_rot q` and `B_trans q`."""

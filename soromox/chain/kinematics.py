@@ -66,9 +66,7 @@ def configuration(
     return Configuration(tuple(motions), X, S)
 
 
-def local_coordinates(
-    chain: Chain, q: Float[Array, " dofs"]
-) -> list[Float[Array, "bodies n"]]:
+def local_coordinates(chain: Chain, q: Float[Array, " dofs"]) -> list[Float[Array, "bodies n"]]:
     """The entries of `q` that belong to the bodies of each kind, zero where a body has fewer."""
     layout = chain.topology.layout
     local = layout.to_local(q)

@@ -10,7 +10,7 @@ from soromox.systems.continuum_links import (
     ElasticMaterial as ElasticMaterial,
     ExplicitMaterial as ExplicitMaterial,
 )
-from soromox.systems.gvs import GVS as GVS, JointCrossings as JointCrossings
+from soromox.systems.gvs import GVS as GVS
 from soromox.systems.gvs_structure import (
     GVSParams as GVSParams,
     GVSSegment as GVSSegment,

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from soromox.actuation import Actuator, PassiveElement
-from soromox.chain import Continuum, ScrewBodies, kinematics
+from soromox.chain import Continuum, JointCrossed, JointCrossings, ScrewBodies, kinematics
 from soromox.chain.bodies import AbstractBodies
 from soromox.chain.frozen_strain import FrozenStrainBodies
 from soromox.chain.joint_bodies import ProductJoints
@@ -39,16 +39,7 @@ class _Kind(NamedTuple):
     damping: Float[Array, "bodies n n"]
 
 
-class JointCrossings(NamedTuple):
-    """Motion of the discrete joints, for paths that cross them."""
-
-    segments: tuple[int, ...]  # the segment behind each joint
-    s: Float[Array, " joints"]  # [m] arc length of the joint
-    rotation: Float[Array, "joints 3"]  # B_rot q, in the joint frame
-    translation: Float[Array, "joints 3"]  # B_trans q [m]
-
-
-class GVS(LinkUpdates, Continuum):
+class GVS(LinkUpdates, Continuum, JointCrossed):
     """A serial chain of links of variable strain and rigid links, with joints between them
     (geometric variable strain).
 

@@ -5,6 +5,8 @@ from typing import TypeVar
 
 import equinox as eqx
 import jax
+import numpy as np
+from jaxtyping import Array, Bool, Float
 
 from soromox.numerics.checks import ArrayLike, broadcast
 from soromox.systems.continuum_links import (
@@ -28,6 +30,16 @@ class LinkUpdates(SoftRobot):
     @abc.abstractmethod
     def num_gauss_points(self) -> int:
         """Points of the rule that integrates sections along a link (the most of all links)."""
+
+    @property
+    def segment_lengths(self) -> Float[Array, " segments"]:
+        return self.params.link.length
+
+    def inside(
+        self, X: Float[np.ndarray, " fractions"], offsets: Float[np.ndarray, "segments fractions 3"]
+    ) -> Bool[np.ndarray, "segments fractions"]:
+        z = 0 * offsets[..., 2] if self.is_planar else offsets[..., 2]
+        return self.params.link.cross_section.contains(X, offsets[..., 1], z)
 
     def update_link_params(self: SelfT, **changes: ArrayLike | LinearProfile) -> SelfT:
         """A robot with the named numbers of its links changed; one number stands for all links.

@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from soromox.numerics.checks import (
     ArrayLike,
@@ -183,6 +183,23 @@ class CrossSectionGeometry(Parameters):
         columns = max(len(DIMENSIONS[shape]) for shape in shapes)
         tip = None if self.tip is None else self.tip[pick, :columns]
         return self.base[pick, :columns], tip
+
+    def contains(
+        self,
+        X: Float[np.ndarray, " fractions"],
+        y: Float[np.ndarray, "links fractions"],
+        z: Float[np.ndarray, "links fractions"],
+    ) -> Bool[np.ndarray, "links fractions"]:
+        """Whether the points (y, z) [m] of the sections at `X = s / L` belong to them."""
+        base = np.asarray(self.base)[:, None]
+        tip = base if self.tip is None else np.asarray(self.tip)[:, None]
+        dimensions = base + (tip - base) * X[:, None]
+        shape = np.array(self.shapes)[:, None]
+        first = dimensions[..., 0]
+        second = np.where(shape == "circular", first, dimensions[..., -1])
+        round_ = (y / first) ** 2 + (z / second) ** 2 <= 1 + 1e-6
+        straight = np.maximum(np.abs(y / first), np.abs(z / second)) <= 0.5 * (1 + 1e-6)
+        return np.where(shape == "rectangular", straight, round_)
 
     def properties(self, X: Float[Array, "links nodes"]) -> SectionProperties:
         """Areas and moments at the fractions `X = s / L` of each link, (links, nodes)."""

@@ -240,7 +240,7 @@ class SoftRobot(Actuated, Simulated):
         if not np.all((known >= -slack) & (known <= length + slack)):
             raise ValueError(f"`s` must lie in [0, {length:g}] m, got {known}.")
 
-    def _state_dtype(self, *values: ArrayLike) -> np.dtype:
+    def _state_dtype(self, *values: ArrayLike | None) -> np.dtype:
         arrays = [value for value in values if hasattr(value, "dtype")]
         floats = [value for value in arrays if jnp.issubdtype(value.dtype, jnp.floating)]
         return float_dtype(*floats) if floats else self.dtype

@@ -1,0 +1,176 @@
+"""Tendons, push rods, muscles, pressure chambers and springs along the material of a rod."""
+
+from typing import ClassVar
+
+import equinox as eqx
+import jax
+import numpy as np
+from jaxtyping import Array, Float, Scalar
+
+from soromox.actuation.actuators import channel_units, require_parts
+from soromox.actuation.core import Actuator, EffortModel, Orientation, channel_bounds, numbered
+from soromox.actuation.efforts import DirectEffort
+from soromox.actuation.impedance import AbstractImpedance, check_impedance, quadratic
+from soromox.actuation.threadlike import (
+    BaseThreadlikeRoutingParams,
+    JointCrossing,
+    ThreadlikeRouting,
+    ThreadlikeTransmission,
+    path_lengths,
+)
+from soromox.chain.hosts import Host
+from soromox.numerics.checks import ArrayLike, broadcast, check_positive, float_dtype
+from soromox.numerics.parameters import Parameters
+
+
+class ThreadlikeActuator(Actuator):
+    """Actuators along paths in the material of a rod, one channel for each path.
+
+    Made by `tendons`, `push_rods`, `muscles` or `pressure_chambers`. Each takes a
+    `ThreadlikeRouting`, `effort_model` (by default the control is the effort), `lower_bounds`,
+    `upper_bounds` (metadata, `(0, inf)` by default) and `joint_crossing`.
+    """
+
+    transmission: ThreadlikeTransmission
+    effort_model: EffortModel
+    lower_bounds: Float[Array, " paths"]
+    upper_bounds: Float[Array, " paths"]
+    labels: tuple[str, ...] = eqx.field(static=True)
+    units: tuple[str, ...] = eqx.field(static=True)
+    kind: str = eqx.field(static=True)
+
+    @classmethod
+    def tendons(cls, routing: ThreadlikeRouting, **options: object) -> "ThreadlikeActuator":
+        """Cables that pull; the coordinate is `-length` [m], the control their tension [N]."""
+        names = ("tendon_tension", "N", "tendon")
+        return cls._along(routing, -1.0, "contraction", names, **options)
+
+    @classmethod
+    def push_rods(cls, routing: ThreadlikeRouting, **options: object) -> "ThreadlikeActuator":
+        """Rods that push; the coordinate is the length [m], the control their compression [N]."""
+        return cls._along(routing, 1.0, "length", ("rod_compression", "N", "push_rod"), **options)
+
+    @classmethod
+    def muscles(cls, routing: ThreadlikeRouting, **options: object) -> "ThreadlikeActuator":
+        """Muscles that pull; the coordinate is `-length` [m], the control their tension [N]."""
+        names = ("muscle_tension", "N", "muscle")
+        return cls._along(routing, -1.0, "contraction", names, **options)
+
+    @classmethod
+    def pressure_chambers(
+        cls, routing: ThreadlikeRouting, effective_area: ArrayLike, **options: object
+    ) -> "ThreadlikeActuator":
+        """Chambers that push; the coordinate is the volume `effective_area * length` [m^3], the
+        control the gauge pressure [Pa]. `effective_area` [m^2] is one number or one for each path.
+        """
+        check_positive(effective_area, "effective_area")
+        names = ("chamber_pressure", "Pa", "pneumatic")
+        return cls._along(routing, effective_area, "generic", names, **options)
+
+    @classmethod
+    def _along(
+        cls,
+        routing: ThreadlikeRouting,
+        scale: ArrayLike,
+        orientation: Orientation,
+        names: tuple[str, str, str],
+        *,
+        effort_model: EffortModel = DirectEffort(),
+        lower_bounds: ArrayLike | None = None,
+        upper_bounds: ArrayLike | None = None,
+        joint_crossing: JointCrossing = "arc",
+    ) -> "ThreadlikeActuator":
+        _need_routing(routing)
+        transmission = ThreadlikeTransmission(routing, scale, orientation, joint_crossing)
+        require_parts(transmission, effort_model)
+        label, unit, kind = names
+        count, dtype = transmission.size, transmission.params.coordinate_scale.dtype
+        bounds = channel_bounds(lower_bounds, upper_bounds, count, dtype, (0.0, np.inf))
+        labels, units = numbered(label, count), channel_units(unit, count)
+        return cls(transmission, effort_model, *bounds, labels, units, kind)
+
+    def path_lengths(self, robot: Host, q: Float[Array, " dofs"]) -> Float[Array, " paths"]:
+        """Length of each path [m]."""
+        transmission = self.transmission
+        return path_lengths(transmission.routing, transmission.joint_crossing, robot, q)
+
+    def path_velocities(
+        self, robot: Host, q: Float[Array, " dofs"], qd: Float[Array, " dofs"]
+    ) -> Float[Array, " paths"]:
+        """Rate of each path's length [m/s]."""
+        return jax.jvp(lambda q: self.path_lengths(robot, q), (q,), (qd,))[1]
+
+    def path_points(
+        self, robot: Host, q: Float[Array, " dofs"], s: Float[Array, " points"]
+    ) -> Float[Array, "paths points 3"]:
+        """World positions [m] of every path at the arc lengths `s` [m]."""
+        offsets = jax.vmap(self.transmission.routing.offsets, out_axes=1)(s)
+        return jax.vmap(lambda d: robot.material_points(q, s, d))(offsets)
+
+
+class ThreadlikeImpedanceParams(Parameters):
+    """Numbers of springs and dampers along paths."""
+
+    routing: BaseThreadlikeRoutingParams
+    stiffness: Float[Array, " paths"]
+    damping: Float[Array, " paths"]
+    rest_length: Float[Array, " paths"]
+
+    # `object`, because tree operations read params of robots whose leaves are no arrays
+    def __init__(self, routing: object, stiffness: object, damping: object, rest_length: object):
+        self.routing, self.stiffness = routing, stiffness
+        self.damping, self.rest_length = damping, rest_length
+        check_impedance(stiffness, damping, rest_length)
+
+
+class ThreadlikeImpedance(AbstractImpedance):
+    """A spring and damper along each path: `U = 1/2 sum k (L - L_0)^2`, `R = 1/2 sum c Ld^2`.
+
+    `stiffness` [N/m], `damping` [N s/m] and `rest_length` [m] are one number or one for each path.
+    """
+
+    params_type: ClassVar[type[Parameters]] = ThreadlikeImpedanceParams
+
+    routing: ThreadlikeRouting
+    stiffness: Float[Array, " paths"]
+    damping: Float[Array, " paths"]
+    rest_length: Float[Array, " paths"]
+    joint_crossing: JointCrossing = eqx.field(static=True)
+
+    def __init__(
+        self,
+        routing: ThreadlikeRouting,
+        stiffness: ArrayLike,
+        damping: ArrayLike = 0.0,
+        *,
+        rest_length: ArrayLike,
+        joint_crossing: JointCrossing = "arc",
+    ):
+        _need_routing(routing)
+        dtype = float_dtype(*jax.tree.leaves(routing))
+        numbers = {"stiffness": stiffness, "damping": damping, "rest_length": rest_length}
+        self.stiffness, self.damping, self.rest_length = (
+            broadcast(value, name, dtype, routing.num_paths) for name, value in numbers.items()
+        )
+        check_impedance(self.stiffness, self.damping, self.rest_length)
+        self.routing, self.joint_crossing = routing, joint_crossing
+
+    @property
+    def transmission(self) -> ThreadlikeTransmission:
+        """The lengths of the paths, reading the numbers of `routing`."""
+        return ThreadlikeTransmission(self.routing, 1.0, "length", self.joint_crossing)
+
+    @property
+    def num_coordinates(self) -> int:
+        return self.routing.num_paths
+
+    def stored(self, y: Float[Array, " paths"]) -> Scalar:
+        return quadratic(self.stiffness, y - self.rest_length)
+
+    def dissipated(self, yd: Float[Array, " paths"]) -> Scalar:
+        return quadratic(self.damping, yd)
+
+
+def _need_routing(routing: object) -> None:
+    if not isinstance(routing, ThreadlikeRouting):
+        raise TypeError(f"`routing` needs a ThreadlikeRouting, got {type(routing).__name__}.")
