@@ -3,8 +3,7 @@
 import dataclasses
 
 import jax
-import numpy as np
-from jaxtyping import Array, Int
+from jaxtyping import Array, ArrayLike, Int
 from tqdm import tqdm
 
 
@@ -29,7 +28,7 @@ class Progress:
         due = (k % every == 0) | (k == self.num_steps - 1)
         jax.lax.cond(due, lambda: jax.debug.callback(self._show, k + 1), lambda: None)
 
-    def _show(self, done: np.ndarray) -> None:
+    def _show(self, done: ArrayLike) -> None:
         # lanes of a batch and the recomputation of a gradient report again: show the farthest
         done, bar = int(done), self.shown.bar
         if bar is None and done < self.num_steps:

@@ -88,14 +88,15 @@ class SystemState(eqx.Module):
     ):
         """Numbers and lists are converted; the dtype is that of the floating arrays among them.
 
-        Raises `ValueError` if `y` does not hold as many velocities as coordinates.
+        Raises `ValueError` if `y` does not hold as many velocities as coordinates, or `t` not one
+        time for each row of a trajectory.
         """
         dtype = float_dtype(y) if hasattr(y, "dtype") else float_dtype(t, u)
         self.y = as_array(y, "y", dtype)
         if self.y.ndim == 0 or self.y.shape[-1] % 2:
             raise ValueError(f"`y` needs shape (2 n,) for [q; qd], got {self.y.shape}.")
         times = self.y.shape[:-1]
-        self.t = as_array(t, "t", dtype)
+        self.t = as_array(t, "t", dtype, times)
         self.u = None if u is None else as_array(u, "u", dtype)
         self.actuator_state = actuator_state
         self.control_state = control_state

@@ -1,0 +1,101 @@
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from soromox.simulation import (
+    RESULTS,
+    BackwardEuler,
+    SystemState,
+    linearize,
+    linearize_step,
+    natural_modes,
+    static_equilibrium,
+)
+from soromox.systems import Pendulum, PendulumParams
+from tests.simulation.linear_robots import INERTIA, oscillator, system_matrix
+
+
+WEIGHT = 2.0 * 9.81 * 0.3  # m g l of the column below [N m]
+
+
+def column(stiffness):
+    """An upright rod on a hinge with a spring: buckles where `stiffness < m g l`."""
+    params = PendulumParams(
+        mass=np.array([2.0]),
+        moment_inertia=np.array([0.05]),
+        length=np.array([0.5]),
+        center_of_mass_length=np.array([0.3]),
+        joint_stiffness=np.full(1, stiffness),
+    )
+    return Pendulum(params)
+
+
+def solve(stiffness, u, q0=0.0, steps=5):
+    robot = column(1.0).update_params(joint_stiffness=jnp.reshape(stiffness, (1,)))
+    return static_equilibrium(robot, jnp.reshape(u, (1,)), q0=jnp.reshape(q0, (1,)), steps=steps)
+
+
+def test_equilibrium_and_its_derivatives_in_a_batch():
+    stiffness, u = jnp.array([8.0, 7.0, 20.0]), jnp.array([0.5, -0.3, 1.5])
+    found = jax.vmap(solve)(stiffness, u)
+    q = found.q[:, 0]
+    assert np.all(found.result == RESULTS.successful)
+    np.testing.assert_allclose(stiffness * q - WEIGHT * np.sin(q), u, atol=1e-13)
+    tangent = stiffness - WEIGHT * np.cos(q)
+    np.testing.assert_allclose(found.smallest_stiffness, tangent, rtol=1e-12)
+    by_u = jax.vmap(jax.grad(lambda k, u: solve(k, u).q[0], argnums=(0, 1)))(stiffness, u)
+    np.testing.assert_allclose(by_u[1], 1 / tangent, rtol=1e-11)
+    np.testing.assert_allclose(by_u[0], -q / tangent, rtol=1e-11)
+
+
+def test_a_column_that_buckles_is_reported():
+    upright = solve(3.0, 0.0)
+    assert upright.result == RESULTS.unstable
+    assert not upright.is_stable
+    np.testing.assert_allclose(upright.q, 0, atol=1e-14)
+    np.testing.assert_allclose(upright.smallest_stiffness, 3.0 - WEIGHT)
+    buckled = solve(3.0, 0.0, q0=1.5)
+    assert buckled.result == RESULTS.successful
+    q = buckled.q[0]
+    assert q > 0.5
+    np.testing.assert_allclose(3.0 * q, WEIGHT * np.sin(q), rtol=1e-13)
+
+
+def test_bad_loads_end_in_their_codes_without_disturbing_others():
+    found = jax.vmap(solve)(jnp.array([8.0, 8.0]), jnp.array([jnp.nan, 0.5]))
+    assert found.result[0] != RESULTS.successful
+    assert found.result[1] == RESULTS.successful
+    np.testing.assert_allclose(found.q[1], solve(8.0, 0.5).q, rtol=1e-14)
+
+
+def test_wrong_shapes_are_refused():
+    with pytest.raises(ValueError, match=r"`q0` needs shape \(1,\)"):
+        static_equilibrium(column(1.0), q0=[0.0, 1.0])
+    with pytest.raises(ValueError, match="`steps`"):
+        static_equilibrium(column(1.0), steps=0)
+
+
+def test_linear_models_of_a_linear_robot_are_its_matrices():
+    robot = oscillator()
+    A, B = linearize(robot, [0.3], [-0.2], [0.1])
+    np.testing.assert_allclose(A, system_matrix(), atol=1e-14)
+    np.testing.assert_allclose(B, [[0.0], [1 / INERTIA]], atol=1e-14)
+    state = SystemState(t=0.0, y=[0.3, -0.2])
+    A_d, B_d = linearize_step(robot, state, [0.1], dt=0.1, scheme=BackwardEuler())
+    inverse = np.linalg.inv(np.eye(2) - 0.1 * system_matrix())
+    np.testing.assert_allclose(A_d, inverse, atol=1e-13)
+    np.testing.assert_allclose(B_d, 0.1 * inverse @ B, atol=1e-13)
+
+
+def test_modes_of_a_hanging_double_pendulum():
+    """Point masses m on strings l: `w^2 = (2 -+ sqrt 2) g / l`."""
+    length = np.full(2, 0.7)
+    params = PendulumParams(np.ones(2), np.zeros(2), length, length)
+    robot = Pendulum(params, base_pose=np.array([-np.pi / 2, 0, 0]))
+    modes = natural_modes(robot, np.zeros(2))
+    expected = np.sqrt((2 + np.array([-1, 1]) * np.sqrt(2)) * 9.81 / 0.7)
+    np.testing.assert_allclose(modes.frequencies, expected, rtol=1e-12)
+    M = robot.inertia_matrix(np.zeros(2))
+    np.testing.assert_allclose(modes.shapes.T @ M @ modes.shapes, np.eye(2), atol=1e-12)
+    assert natural_modes(column(1.0), [0.0]).frequencies[0] < 0
