@@ -265,7 +265,7 @@ def positive_part(x: Float[Array, "*n"]) -> Float[Array, "*n"]:
     return jnp.where(x < 0, jnp.zeros_like(x), x)
 
 
-def _function(function: Any, name: str) -> Callable[..., Array]:
+def _function(function: Any, name: str) -> Any:
     if not callable(function):
         raise TypeError(f"`{name}` must be a function, got {type(function).__name__}.")
     return function if isinstance(function, eqx.Module) else StaticFunction(function)

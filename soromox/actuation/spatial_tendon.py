@@ -3,7 +3,7 @@
 import itertools
 import operator
 from collections.abc import Sequence
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, TypeVar
 
 import equinox as eqx
 import jax
@@ -73,6 +73,7 @@ class LinearJoint(eqx.Module):
 
 
 Element = Waypoint | MaterialPoint | LinearJoint
+HostT = TypeVar("HostT")
 
 
 class SpatialTendonTransmissionParams(Parameters):
@@ -188,12 +189,12 @@ class SpatialTendonTransmission(SizedTransmission, Parametrised):
         """World positions [m] of all points, in the order of the elements."""
         params = self.params
         groups = []
-        # installation made sure that the robot has the frames of the elements
-        if params.points.shape[0] and isinstance(robot, LinkFramed):
+        if params.points.shape[0]:
             links = tuple(slot.target for slot in self.layout if slot.kind == "waypoint")
-            groups.append(robot.link_points(q, links, params.points))
-        if params.arc_lengths.shape[0] and isinstance(robot, MaterialFramed):
-            groups.append(robot.material_points(q, params.arc_lengths, params.offsets))
+            groups.append(_as(robot, LinkFramed).link_points(q, links, params.points))
+        if params.arc_lengths.shape[0]:
+            framed = _as(robot, MaterialFramed)
+            groups.append(framed.material_points(q, params.arc_lengths, params.offsets))
         if not groups:
             return jnp.zeros((0, 3), q.dtype)
         kinds = [slot.kind for slot in self.layout if slot.kind != "joint"]
@@ -285,6 +286,15 @@ def _slot(element: Element, path: int) -> _Slot:
     if isinstance(element, MaterialPoint):
         return _Slot("material", 0, path)
     return _Slot("joint", element.joint, path)
+
+
+def _as(robot: Host, kind: type[HostT]) -> HostT:
+    """The robot as a kind of host that installation asked for."""
+    if not isinstance(robot, kind):
+        raise TypeError(
+            f"`{type(robot).__name__}` is not `{kind.__name__}`: install the tendon on it."
+        )
+    return robot
 
 
 def _point_places(layout: tuple[_Slot, ...]) -> list[int | None]:
