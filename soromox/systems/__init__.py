@@ -1,5 +1,6 @@
 """Robots."""
 
+from soromox.simulation.state import SystemState as SystemState
 from soromox.systems import base_poses as base_poses
 from soromox.systems.articulated import (
     ArticulatedSoftRobot as ArticulatedSoftRobot,
