@@ -1,9 +1,11 @@
 """The public methods of every robot that move it in time."""
 
+from jaxtyping import Array, Float
+
 from soromox import simulation
 from soromox.actuation import ActuatedHost
 from soromox.numerics.checks import ArrayLike
-from soromox.simulation import AbstractScheme, Controller, Signal, SystemState
+from soromox.simulation import AbstractScheme, Controller, Equilibrium, Signal, SystemState
 
 
 class Simulated(ActuatedHost):
@@ -59,3 +61,23 @@ class Simulated(ActuatedHost):
             tau_ext,
             control_every,
         )
+
+    def static_equilibrium(
+        self,
+        u: ArrayLike | None = None,
+        tau_ext: ArrayLike | None = None,
+        q0: ArrayLike | None = None,
+        steps: int = 1,
+    ) -> Equilibrium:
+        """The equilibrium under control `u` (m,) and generalized force `tau_ext` (n,).
+
+        Has `.q`, `.residual`, `.result` (also says whether the equilibrium is unstable) and
+        `.smallest_stiffness`. See `soromox.simulation.static_equilibrium`.
+        """
+        return simulation.static_equilibrium(self, u, tau_ext, q0, steps)
+
+    def linearize(
+        self, q: ArrayLike, qd: ArrayLike, u: ArrayLike | None = None
+    ) -> tuple[Float[Array, "states states"], Float[Array, "states channels"]]:
+        """`(A, B)` of `dy/dt = A y + B u` about a state, `y = [q; qd]`."""
+        return simulation.linearize(self, q, qd, u)
