@@ -111,26 +111,29 @@ def floating_pendulum() -> Pendulum:
 
 
 def hybrid_gvs() -> GVS:
-    """A soft link, a rigid one on a hinge, a soft one with a rest curvature on a screw."""
-    rod = {"radius": LinearProfile(0.012, 0.008), "density": 1000.0, "young_modulus": 4e5}
-    bar = {"height": 0.02, "width": 0.012, "density": 1050.0, "young_modulus": 6e5}
+    """A soft link, a rigid one on a hinge, a soft one with a rest curvature on a screw.
+
+    They are large, because short links make inertia matrices of poor condition.
+    """
+    rod = {"radius": LinearProfile(0.12, 0.08), "density": 1000.0, "young_modulus": 4e5}
+    bar = {"height": 0.2, "width": 0.12, "density": 1050.0, "young_modulus": 6e5}
     eta = {"material_damping_coefficient": 60.0, "poisson_ratio": 0.45}
     return GVS.from_segments(
         [
             GVSSegment(
-                LinkSpec.circular(length=0.15, **rod, **eta),
-                basis=StrainBasisSpec("legendre", ["kappa_y", "sigma_x"], 1),
+                LinkSpec.circular(length=1.0, **rod, **eta),
+                basis=StrainBasisSpec("legendre", ["kappa_y", "sigma_x"], [0, 1, 0, 0, 0, 0]),
             ),
             GVSSegment(
-                LinkSpec.circular(length=0.1, radius=0.01, density=900.0),
+                LinkSpec.circular(length=0.8, radius=0.1, density=900.0),
                 JointSpec.revolute("z", stiffness=0.3, damping=0.01),
             ),
             GVSSegment(
                 LinkSpec.rectangular(
-                    length=0.12, reference_strain=[0.0, 0.0, 3.0, 1.0, 0.0, 0.0], **bar, **eta
+                    length=0.9, reference_strain=[0.0, 0.0, 0.5, 1.0, 0.0, 0.0], **bar, **eta
                 ),
                 JointSpec.helical([1.0, 1.0, 0.0], 0.01, stiffness=0.2),
-                StrainBasisSpec("imq", ["kappa_z"], 2),
+                StrainBasisSpec("imq", ["kappa_z"], 1),
                 num_gauss_points=6,
             ),
         ],
