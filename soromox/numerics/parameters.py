@@ -5,6 +5,7 @@ from typing import TypeVar
 
 import equinox as eqx
 import jax
+import numpy as np
 
 from soromox.numerics.checks import as_array
 
@@ -32,13 +33,20 @@ class Parameters(eqx.Module):
 def replace_fields(part: ModuleT, changes: dict[str, object]) -> ModuleT:
     """`Parameters.replace`, for any module whose constructor takes its fields."""
     kind = type(part).__name__
-    names = [field.name for field in dataclasses.fields(part) if field.init]
-    for name in changes:
-        if name not in names:
-            raise ValueError(f"`{kind}` has no field `{name}`; it has: {', '.join(names)}.")
+    fields = {field.name: field for field in dataclasses.fields(part) if field.init}
+    for name, value in changes.items():
+        if name not in fields:
+            raise ValueError(f"`{kind}` has no field `{name}`; it has: {', '.join(fields)}.")
+        old = getattr(part, name)
+        if fields[name].metadata.get("static", False) and not _is_same(old, value):
+            raise ValueError(
+                f"`{kind}.{name}` is {old!r} and cannot become {value!r}: only numbers can be "
+                "replaced, reconstruct the component and the robot."
+            )
     conformed = {
         name: conform(getattr(part, name), value, f"{kind}.{name}")
         for name, value in changes.items()
+        if not fields[name].metadata.get("static", False)
     }
     return dataclasses.replace(part, **conformed)
 
@@ -57,6 +65,11 @@ def conform(old: object, new: object, name: str) -> object:
     leaves = zip(jax.tree.leaves(old), jax.tree.leaves(new), strict=True)
     conformed = [as_array(b, name, a.dtype, a.shape) if eqx.is_array(a) else b for a, b in leaves]
     return jax.tree.unflatten(jax.tree.structure(old), conformed)
+
+
+def _is_same(old: object, new: object) -> bool:
+    # a tuple of ints may come back as a list or an array
+    return bool(np.array_equal(old, new)) or (type(old) is type(new) and old == new)
 
 
 def _summary(part: object) -> str:
