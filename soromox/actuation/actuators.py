@@ -12,6 +12,7 @@ from soromox.actuation.core import (
     EffortModel,
     SizedTransmission,
     Transmission,
+    at_rest,
     channel_bounds,
     numbered,
 )
@@ -26,6 +27,7 @@ class TransmissionActuator(Actuator):
     effort_model: EffortModel
     lower_bounds: Float[Array, " channels"]
     upper_bounds: Float[Array, " channels"]
+    state_variables: Float[Array, " variables"]
     labels: tuple[str, ...] = eqx.field(static=True)
     units: tuple[str, ...] = eqx.field(static=True)
     kind: str = eqx.field(static=True)
@@ -60,6 +62,7 @@ class TransmissionActuator(Actuator):
         self.effort_model = effort_model
         lower, upper = (None, None) if bounds is None else bounds
         self.lower_bounds, self.upper_bounds = channel_bounds(lower, upper, count, dtype)
+        self.state_variables = at_rest(effort_model, count, dtype)
         self.labels = numbered(f"{kind}_effort", count) if labels is None else labels
         self.units = channel_units(units, count)
         self.kind = kind
@@ -72,6 +75,7 @@ class BareTransmission(Actuator):
     effort_model: EffortModel
     lower_bounds: Float[Array, " channels"]
     upper_bounds: Float[Array, " channels"]
+    state_variables: Float[Array, " variables"]
     labels: tuple[str, ...] = eqx.field(static=True)
     units: tuple[str, ...] = eqx.field(static=True)
     kind: str = eqx.field(static=True)
@@ -83,6 +87,7 @@ class BareTransmission(Actuator):
         dtype = float_dtype(*jax.tree.leaves(transmission))
         self.lower_bounds = jnp.zeros(0, dtype)
         self.upper_bounds = jnp.zeros(0, dtype)
+        self.state_variables = jnp.zeros(0, dtype)
         self.labels = ()
         self.units = ()
         self.kind = "transmission"

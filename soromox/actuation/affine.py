@@ -16,6 +16,7 @@ from soromox.actuation.core import (
     Orientation,
     SizedTransmission,
     Transmission,
+    at_rest,
     channel_bounds,
     numbered,
 )
@@ -164,6 +165,7 @@ class IdentityActuator(Actuator):
     effort_model: EffortModel
     lower_bounds: Float[Array, " channels"]
     upper_bounds: Float[Array, " channels"]
+    state_variables: Float[Array, " variables"]
     labels: tuple[str, ...] = eqx.field(static=True)
     units: tuple[str, ...] = eqx.field(static=True)
     kind: str = eqx.field(static=True)
@@ -185,6 +187,7 @@ class IdentityActuator(Actuator):
         self.lower_bounds, self.upper_bounds = channel_bounds(
             lower_bounds, upper_bounds, num_dofs, dtype
         )
+        self.state_variables = at_rest(effort_model, num_dofs, self.lower_bounds.dtype)
         self.labels = numbered("generalized_effort", num_dofs)
         self.units = channel_units("generalized effort", num_dofs)
         self.kind = "identity"
@@ -197,6 +200,7 @@ class AffineGeneralizedCoordinateActuator(Actuator):
     effort_model: EffortModel
     lower_bounds: Float[Array, " channels"]
     upper_bounds: Float[Array, " channels"]
+    state_variables: Float[Array, " variables"]
     labels: tuple[str, ...] = eqx.field(static=True)
     units: tuple[str, ...] = eqx.field(static=True)
     kind: str = eqx.field(static=True)
@@ -217,15 +221,14 @@ class AffineGeneralizedCoordinateActuator(Actuator):
         )
         transmission = AffineGeneralizedCoordinateTransmission(params)
         require_parts(transmission, effort_model)
-        count = transmission.size
-        lower, upper = channel_bounds(
-            lower_bounds, upper_bounds, count, params.routing_matrix.dtype
-        )
+        count, dtype = transmission.size, params.routing_matrix.dtype
+        lower, upper = channel_bounds(lower_bounds, upper_bounds, count, dtype)
         return cls(
             transmission,
             effort_model,
             lower,
             upper,
+            at_rest(effort_model, count, dtype),
             numbered("generalized_effort", count),
             channel_units("generalized effort", count),
             "affine",

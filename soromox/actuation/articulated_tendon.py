@@ -18,6 +18,7 @@ from soromox.actuation.core import (
     EffortModel,
     Orientation,
     SizedTransmission,
+    at_rest,
     channel_bounds,
     numbered,
 )
@@ -138,6 +139,7 @@ class ArticulatedTendonActuator(Actuator):
     effort_model: EffortModel
     lower_bounds: Float[Array, " tendons"]
     upper_bounds: Float[Array, " tendons"]
+    state_variables: Float[Array, " variables"]
     labels: tuple[str, ...] = eqx.field(static=True)
     units: tuple[str, ...] = eqx.field(static=True)
     kind: str = eqx.field(static=True)
@@ -166,6 +168,7 @@ class ArticulatedTendonActuator(Actuator):
             effort_model,
             lower,
             upper,
+            at_rest(effort_model, count, dtype),
             numbered("tendon_tension", count),
             channel_units("N", count),
             "tendon",

@@ -18,7 +18,7 @@ from jaxtyping import Array, Bool, Float, Scalar
 
 from soromox.actuation.parametrised import Composed
 from soromox.chain.hosts import Host
-from soromox.numerics.checks import ArrayLike, as_array, broadcast, check_values, concrete
+from soromox.numerics.checks import ArrayLike, broadcast, check_values, concrete, on_device
 from soromox.numerics.parameters import Parameters
 
 
@@ -167,6 +167,60 @@ class RestrictedControl(EffortModel):
         """Whether the law accepts this command; NaN must fail."""
 
 
+class StatefulLaw(RestrictedControl):
+    """A law with memory: states that a control drives, and the stateless law that they command.
+
+    `dz/dt = state_derivative(z, u, y, yd)`; the effort is that of `law` under the control
+    `drive(z, u)`. There are `num_states` states for each channel. Implicit steps solve the states
+    together with the body; outside of steps they are held.
+    """
+
+    law: AbstractVar[EffortModel]
+
+    @property
+    @abc.abstractmethod
+    def num_states(self) -> int:
+        """Number of states for each channel."""
+
+    @abc.abstractmethod
+    def state_derivative(
+        self,
+        state: Float[Array, "states channels"],
+        control: Float[Array, " channels"],
+        coordinate: Float[Array, " channels"],
+        velocity: Float[Array, " channels"],
+    ) -> Float[Array, "states channels"]:
+        """`dz/dt`; a channel's states may depend on numbers of its own channel only."""
+
+    @abc.abstractmethod
+    def drive(
+        self, state: Float[Array, "states channels"], control: Float[Array, " channels"]
+    ) -> Float[Array, " channels"]:
+        """The control of `law`."""
+
+    @property
+    def restriction(self) -> str:
+        return "the command must be finite."
+
+    def is_valid(self, control: Float[Array, " channels"]) -> Bool[Array, ""]:
+        return jnp.all(jnp.isfinite(control))
+
+    def effort(
+        self,
+        control: Float[Array, " channels"],
+        coordinate: Float[Array, " channels"],
+        velocity: Float[Array, " channels"],
+    ) -> Float[Array, " channels"]:
+        """The effort with all states zero."""
+        state = jnp.zeros((self.num_states, *control.shape), control.dtype)
+        return self.law.effort(self.drive(state, control), coordinate, velocity)
+
+
+def num_states(law: EffortModel) -> int:
+    """Number of states of a law for each channel."""
+    return law.num_states if isinstance(law, StatefulLaw) else 0
+
+
 def sign(transmission: Transmission) -> int:
     """`sigma`: -1 where the coordinate grows as the path shortens, +1 elsewhere."""
     return -1 if transmission.orientation == "contraction" else 1
@@ -178,8 +232,11 @@ def law_effort(
     control: Float[Array, " channels"],
     y: Float[Array, " channels"],
     yd: Float[Array, " channels"],
+    states: Float[Array, "states channels"] | None = None,
 ) -> Float[Array, " channels"]:
     """The effort of a law on a transmission: restoring laws act on `sigma y`."""
+    if isinstance(law, StatefulLaw) and states is not None:
+        return law_effort(transmission, law.law, law.drive(states, control), y, yd)
     sigma = sign(transmission) if isinstance(law, RestoringLaw) else 1
     return sigma * law.effort(control, sigma * y, sigma * yd)
 
@@ -223,13 +280,16 @@ class ActuatorParams(Parameters):
 class Actuator(Composed):
     """A transmission, the law that drives it, and what its channels are.
 
-    Bounds are metadata for controllers and optimisers: inputs are never clipped.
+    Bounds are metadata for controllers and optimisers: inputs are never clipped. `state_variables`
+    are the command that holds where a call is given none, then the states of a `StatefulLaw`, state
+    by state.
     """
 
     transmission: AbstractVar[Transmission]
     effort_model: AbstractVar[EffortModel]
     lower_bounds: AbstractVar[Float[Array, " channels"]]
     upper_bounds: AbstractVar[Float[Array, " channels"]]
+    state_variables: AbstractVar[Float[Array, " variables"]]
     labels: AbstractVar[tuple[str, ...]]
     units: AbstractVar[tuple[str, ...]]
     kind: AbstractVar[str]
@@ -239,6 +299,17 @@ class Actuator(Composed):
     def num_channels(self) -> int:
         """Length of this actuator's part of `u`."""
         return len(self.labels)
+
+    @property
+    def command(self) -> Float[Array, " channels"]:
+        """The stored command."""
+        return self.state_variables[: self.num_channels]
+
+    @property
+    def states(self) -> Float[Array, "states channels"]:
+        """The stored states of the law."""
+        count = num_states(self.effort_model)
+        return self.state_variables[self.num_channels :].reshape(count, self.num_channels)
 
     @property
     def metadata(self) -> ActuatorMetadata:
@@ -305,7 +376,14 @@ class Actuator(Composed):
         check_dtype(self.effort_model, robot)
         if self.num_channels:
             y = jax.ShapeDtypeStruct((count,), robot.dtype)
-            effort = jax.eval_shape(self.effort_model.effort, y, y, y)
+            law = self.effort_model
+            variables = count * (1 + num_states(law))
+            if self.state_variables.shape != (variables,):
+                raise ValueError(
+                    f"`state_variables` of `{type(self).__name__}` needs {variables} numbers, the "
+                    f"commands and states of {count} channels, got {self.state_variables.shape}."
+                )
+            effort = jax.eval_shape(law.effort, y, y, y)
             if effort.shape != y.shape:
                 raise ValueError(
                     f"The effort of `{type(self.effort_model).__name__}` has shape {effort.shape} "
@@ -418,15 +496,11 @@ def check_dtype(part: eqx.Module, robot: Host) -> None:
             )
 
 
+def at_rest(law: EffortModel, num_channels: int, dtype: np.dtype) -> Float[Array, " variables"]:
+    """Zero commands and states, as stored in an actuator."""
+    return on_device(np.zeros(num_channels * (1 + num_states(law)), dtype))
+
+
 def numbered(name: str, count: int) -> tuple[str, ...]:
     """`name_0, name_1, ...`."""
     return tuple(f"{name}_{index}" for index in range(count))
-
-
-def control_vector(
-    u: ArrayLike | None, num_channels: int, dtype: np.dtype
-) -> Float[Array, " channels"]:
-    """`u` as an array; `None` is zero control."""
-    if u is None:
-        return jnp.zeros(num_channels, dtype)
-    return as_array(u, "u", dtype, (num_channels,))

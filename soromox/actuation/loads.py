@@ -18,12 +18,11 @@ from soromox.actuation.core import (
     Actuator,
     RestrictedControl,
     Transmission,
-    control_vector,
     law_effort,
     sign,
 )
 from soromox.actuation.impedance import AbstractImpedance
-from soromox.numerics.checks import concrete
+from soromox.numerics.checks import ArrayLike, as_array, concrete
 
 
 def num_channels(robot: ActuatedHost) -> int:
@@ -37,11 +36,34 @@ def channel_slices(robot: ActuatedHost) -> tuple[slice, ...]:
     return tuple(slice(int(a), int(b)) for a, b in itertools.pairwise(ends))
 
 
+def control_vector(
+    robot: ActuatedHost, u: ArrayLike | None, dtype: np.dtype
+) -> Float[Array, " channels"]:
+    """`u` as an array; without one, the commands stored in the actuators."""
+    if u is not None:
+        return as_array(u, "u", dtype, (num_channels(robot),))
+    return _join([a.command.astype(dtype) for a, _ in _driven(robot)], dtype)
+
+
 def actuator_coordinates(
     robot: ActuatedHost, q: Float[Array, " dofs"]
 ) -> Float[Array, " channels"]:
     """The coordinates y of all channels."""
     return _join([a.coordinates(robot, q) for a, _ in _driven(robot)], q.dtype)
+
+
+def displacement(index: int, robot: ActuatedHost, q: Float[Array, " dofs"]) -> Float[Array, "..."]:
+    """The coordinates of one transmission, with or without an actuator; a number if it has one."""
+    y = robot.actuators[index].coordinates(robot, q)
+    return y[0] if y.shape == (1,) else y
+
+
+def displacement_jacobian(
+    index: int, robot: ActuatedHost, q: Float[Array, " dofs"]
+) -> Float[Array, "..."]:
+    """`dy/dq` of one transmission; (n,) if it has one coordinate."""
+    rows = robot.actuators[index].transmission.moment_matrix(robot, q).T
+    return rows[0] if rows.shape[0] == 1 else rows
 
 
 def actuator_velocities(
@@ -127,7 +149,7 @@ def actuation_force(
 
 def controls_valid(robot: ActuatedHost, u: Float[Array, " channels"] | None) -> Bool[Array, ""]:
     """Whether every law accepts its part of `u`: the result code of a step comes from this."""
-    u = control_vector(u, num_channels(robot), robot.dtype)
+    u = control_vector(robot, u, robot.dtype)
     valid = jnp.asarray(True)
     for actuator, part in _driven(robot):
         if isinstance(actuator.effort_model, RestrictedControl):
@@ -138,25 +160,46 @@ def controls_valid(robot: ActuatedHost, u: Float[Array, " channels"] | None) -> 
 def checked_control(
     robot: ActuatedHost, u: Float[Array, " channels"] | None
 ) -> Float[Array, " channels"]:
-    """`u` (zero for `None`), after asking each law that restricts its commands.
+    """`u` (for `None` the stored commands), after asking each law that restricts its commands.
 
     Raises `ValueError` for a refused command with a value; for a traced one the check runs with
     the compiled program (`eqx.error_if`) where the law asks for it.
     """
-    commands = control_vector(u, num_channels(robot), robot.dtype)
+    commands = control_vector(robot, u, robot.dtype)
     for actuator, part in _driven(robot):
-        law = actuator.effort_model
-        if not isinstance(law, RestrictedControl):
-            continue
-        valid = law.is_valid(commands[part])
-        message = f"`u[{part.start}:{part.stop}]` ({type(law).__name__}): {law.restriction}"
-        known = concrete(valid)
-        if known is not None:
-            if not known:
-                raise ValueError(f"{message} Got {commands[part]}.")
-        elif law.checks_traced_control:
-            commands = eqx.error_if(commands, ~valid, message)
+        law, name = actuator.effort_model, f"u[{part.start}:{part.stop}]"
+        if isinstance(law, RestrictedControl):
+            valid = refuse_known(law, commands[part], name)
+            if concrete(valid) is None and law.checks_traced_control:
+                commands = eqx.error_if(commands, ~valid, _refusal(law, name))
     return commands
+
+
+def refuse_known(
+    law: RestrictedControl, command: Float[Array, " channels"], name: str
+) -> Bool[Array, ""]:
+    """Whether the law accepts the command; raises `ValueError` if it is known not to."""
+    valid = law.is_valid(command)
+    known = concrete(valid)
+    if known is not None and not known:
+        raise ValueError(f"{_refusal(law, name)} Got {command}.")
+    return valid
+
+
+def check_known_control(robot: ActuatedHost, u: Float[Array, " channels"] | None) -> None:
+    """Raises `ValueError` for a refused command with a value; traced ones pass."""
+    restricted = any(isinstance(a.effort_model, RestrictedControl) for a in robot.actuators)
+    if not restricted or concrete(u if u is not None else 0.0) is None:
+        return
+    with jax.ensure_compile_time_eval():
+        commands = control_vector(robot, u, robot.dtype)
+        for actuator, part in _driven(robot):
+            if isinstance(actuator.effort_model, RestrictedControl):
+                refuse_known(actuator.effort_model, commands[part], f"u[{part.start}:{part.stop}]")
+
+
+def _refusal(law: RestrictedControl, name: str) -> str:
+    return f"`{name}` ({type(law).__name__}): {law.restriction}"
 
 
 def passive_elastic_energy(robot: ActuatedHost, q: Float[Array, " dofs"]) -> Scalar:
@@ -250,7 +293,7 @@ def load_efforts(
 
     Commands are not checked here: a step asks `controls_valid`.
     """
-    u = control_vector(u, num_channels(robot), y.dtype)
+    u = control_vector(robot, u, y.dtype)
     ends = np.cumsum([0, *load_sizes(robot)])
     efforts = [
         load.effort(u, y[start:stop], yd[start:stop])

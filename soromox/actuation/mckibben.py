@@ -15,6 +15,7 @@ from soromox.actuation.core import (
     EffortModel,
     Orientation,
     SizedTransmission,
+    at_rest,
     channel_bounds,
     numbered,
 )
@@ -176,6 +177,7 @@ class ArticulatedMcKibbenActuator(Actuator):
     effort_model: EffortModel
     lower_bounds: Float[Array, " muscles"]
     upper_bounds: Float[Array, " muscles"]
+    state_variables: Float[Array, " variables"]
     labels: tuple[str, ...] = eqx.field(static=True)
     units: tuple[str, ...] = eqx.field(static=True)
     kind: str = eqx.field(static=True)
@@ -195,6 +197,7 @@ class ArticulatedMcKibbenActuator(Actuator):
         self.lower_bounds, self.upper_bounds = channel_bounds(
             lower_bounds, upper_bounds, count, dtype, (0.0, np.inf)
         )
+        self.state_variables = at_rest(effort_model, count, dtype)
         self.labels = numbered("mckibben_pressure", count)
         self.units = channel_units("Pa", count)
         self.kind = "muscle"

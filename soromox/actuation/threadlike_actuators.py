@@ -8,7 +8,14 @@ import numpy as np
 from jaxtyping import Array, Float, Scalar
 
 from soromox.actuation.actuators import channel_units, require_parts
-from soromox.actuation.core import Actuator, EffortModel, Orientation, channel_bounds, numbered
+from soromox.actuation.core import (
+    Actuator,
+    EffortModel,
+    Orientation,
+    at_rest,
+    channel_bounds,
+    numbered,
+)
 from soromox.actuation.efforts import DirectEffort
 from soromox.actuation.impedance import AbstractImpedance, check_impedance, quadratic
 from soromox.actuation.threadlike import (
@@ -35,6 +42,7 @@ class ThreadlikeActuator(Actuator):
     effort_model: EffortModel
     lower_bounds: Float[Array, " paths"]
     upper_bounds: Float[Array, " paths"]
+    state_variables: Float[Array, " variables"]
     labels: tuple[str, ...] = eqx.field(static=True)
     units: tuple[str, ...] = eqx.field(static=True)
     kind: str = eqx.field(static=True)
@@ -87,7 +95,8 @@ class ThreadlikeActuator(Actuator):
         count, dtype = transmission.size, transmission.params.coordinate_scale.dtype
         bounds = channel_bounds(lower_bounds, upper_bounds, count, dtype, (0.0, np.inf))
         labels, units = numbered(label, count), channel_units(unit, count)
-        return cls(transmission, effort_model, *bounds, labels, units, kind)
+        variables = at_rest(effort_model, count, dtype)
+        return cls(transmission, effort_model, *bounds, variables, labels, units, kind)
 
     def path_lengths(self, robot: Host, q: Float[Array, " dofs"]) -> Float[Array, " paths"]:
         """Length of each path [m]."""

@@ -54,9 +54,7 @@ def static_equilibrium(
     """
     dtype = dtype_for(robot, q0)
     n = robot.num_dofs
-    num_channels = loads.num_channels(robot)
-    u = np.zeros(num_channels) if u is None else u
-    u = as_array(u, "u", dtype, (num_channels,))
+    u = loads.control_vector(robot, u, dtype)
     q0 = as_array(np.zeros(n) if q0 is None else q0, "q0", dtype, (n,))
     if tau_ext is not None:
         tau_ext = as_array(tau_ext, "tau_ext", dtype, (n,))

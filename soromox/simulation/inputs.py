@@ -49,12 +49,8 @@ def checked_step_length(dt: ArrayLike | None, dtype: np.dtype) -> Float[Array, "
 def checked_control(
     robot: ActuatedHost, state: SystemState, u: ArrayLike | None
 ) -> Float[Array, " channels"]:
-    """`u`, else the control of the state, else zero."""
-    num_channels = loads.num_channels(robot)
-    u = state.u if u is None else u
-    if u is None:
-        return jnp.zeros(num_channels, state.y.dtype)
-    return as_array(u, "u", state.y.dtype, (num_channels,))
+    """`u`, else the control of the state, else the stored commands."""
+    return loads.control_vector(robot, state.u if u is None else u, state.y.dtype)
 
 
 def checked_signal(

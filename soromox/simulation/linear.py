@@ -5,7 +5,6 @@ from typing import NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float
 
 from soromox.actuation import ActuatedHost, loads
@@ -115,9 +114,10 @@ def _natural_modes(robot: ActuatedHost, q: Array, u: Array) -> Modes:
 
 def _at_door(robot: ActuatedHost, **inputs: ArrayLike | None) -> tuple[ActuatedHost, list[Array]]:
     dtype = dtype_for(robot, inputs["q"], inputs.get("qd"))
-    sizes = {"u": loads.num_channels(robot)}
-    arrays = []
-    for name, value in inputs.items():
-        size = sizes.get(name, robot.num_dofs)
-        arrays.append(as_array(np.zeros(size) if value is None else value, name, dtype, (size,)))
+    arrays = [
+        loads.control_vector(robot, value, dtype)
+        if name == "u"
+        else as_array(value, name, dtype, (robot.num_dofs,))
+        for name, value in inputs.items()
+    ]
     return in_dtype(robot, dtype), arrays

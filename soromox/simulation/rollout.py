@@ -45,7 +45,7 @@ def implicit_step(
 
     **Arguments:**
 
-    - `u`: control (m,), held over the step; by default that of the state, else zero.
+    - `u`: control (m,), held over the step; by default that of the state, else the stored commands.
     - `dt` [s]: length of the step.
     - `scheme`: by default `BackwardEuler()`.
     - `tau_ext`: generalized force (n,).
@@ -112,7 +112,7 @@ def rollout_to(
     **Arguments:**
 
     - `u`: control (m,), or one row for each step (steps, m), or a function of time, evaluated at
-      the times of the stages. By default that of the state, else zero.
+      the times of the stages. By default that of the state, else the stored commands.
     - `t1` [s]: the end; needs concrete times and a whole number of steps (to 1e-6). Or `num_steps`,
       with which `dt` may be traced and differentiated.
     - `dt` [s]: length of a step.

@@ -1,27 +1,23 @@
 """The public methods of every robot that concern actuators, passive elements and parameters."""
 
-import abc
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import equinox as eqx
 from jaxtyping import Array, Float, Scalar
 
-from soromox.actuation import ActuatedHost, Actuator, ActuatorMetadata, PassiveElement, loads
+from soromox.actuation import Actuator, ActuatorMetadata, PassiveElement, loads
 from soromox.numerics.checks import ArrayLike
 from soromox.numerics.parameters import Parameters, conform
+from soromox.systems.transmissions import Transmissions, pick, with_actuator
 
 
 SelfT = TypeVar("SelfT")  # not `typing.Self`, which a runtime type checker refuses here
 
 
-class Actuated(ActuatedHost):
+class Actuated(Transmissions):
     """Actuators in the order of their control slices, and passive elements."""
 
     params: eqx.AbstractVar[Parameters]
-
-    @abc.abstractmethod
-    def _run(self, function: Callable, **inputs: ArrayLike | None) -> Any: ...
 
     # --- actuators -------------------------------------------------------------------------
 
@@ -53,19 +49,22 @@ class Actuated(ActuatedHost):
         return self._run(loads.actuation_matrix, q=q)
 
     def actuator_efforts(
-        self, q: ArrayLike, u: ArrayLike, qd: ArrayLike | None = None
+        self, q: ArrayLike, u: ArrayLike | None, qd: ArrayLike | None = None
     ) -> Float[Array, " m"]:
-        """Efforts `e`, conjugate to the coordinates; zero velocity without `qd`."""
+        """Efforts `e`, conjugate to the coordinates; zero velocity without `qd`.
+
+        `u=None` is the stored commands, here and below.
+        """
         return self._run(loads.actuator_efforts, q=q, u=u, qd=qd)
 
     def actuator_loads(
-        self, q: ArrayLike, u: ArrayLike, qd: ArrayLike | None = None
+        self, q: ArrayLike, u: ArrayLike | None, qd: ArrayLike | None = None
     ) -> Float[Array, " m"]:
         """Restoring loads, tension positive, whatever the orientation of the coordinate."""
         return self._run(loads.actuator_loads, q=q, u=u, qd=qd)
 
     def actuation_force(
-        self, q: ArrayLike, u: ArrayLike, qd: ArrayLike | None = None
+        self, q: ArrayLike, u: ArrayLike | None, qd: ArrayLike | None = None
     ) -> Float[Array, " n"]:
         """Generalized force `A(q) e`; zero velocity without `qd`."""
         return self._run(loads.actuation_force, q=q, u=u, qd=qd)
@@ -100,11 +99,11 @@ class Actuated(ActuatedHost):
 
     def with_actuator_params(self: SelfT, index: int, params: Parameters) -> SelfT:
         """A robot whose actuator `index` has these parameters; its class and law stay."""
-        return self._with_actuator(index, self._actuator(index).with_params(params))
+        return with_actuator(self, index, self._actuator(index).with_params(params))
 
     def update_actuator_params(self: SelfT, index: int, **changes: object) -> SelfT:
         """A robot with the named parameters of actuator `index` changed."""
-        return self._with_actuator(index, self._actuator(index).update_params(**changes))
+        return with_actuator(self, index, self._actuator(index).update_params(**changes))
 
     def with_passive_element_params(self: SelfT, index: int, params: Parameters) -> SelfT:
         """A robot whose passive element `index` has these parameters; its class stays."""
@@ -115,19 +114,10 @@ class Actuated(ActuatedHost):
         return self._with_element(index, self._element(index).update_params(**changes))
 
     def _actuator(self, index: int) -> Actuator:
-        return _pick(self.actuators, index, "actuators")
+        return pick(self.actuators, index, "actuators")
 
     def _element(self, index: int) -> PassiveElement:
-        return _pick(self.passive_elements, index, "passive elements")
-
-    def _with_actuator(self: SelfT, index: int, actuator: Actuator) -> SelfT:
-        return eqx.tree_at(lambda robot: robot.actuators[index], self, actuator)
+        return pick(self.passive_elements, index, "passive elements")
 
     def _with_element(self: SelfT, index: int, element: PassiveElement) -> SelfT:
         return eqx.tree_at(lambda robot: robot.passive_elements[index], self, element)
-
-
-def _pick(parts: tuple, index: int, what: str) -> Any:
-    if not 0 <= index < len(parts):
-        raise IndexError(f"The robot has {len(parts)} {what}, got index {index}.")
-    return parts[index]

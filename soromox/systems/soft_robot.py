@@ -12,6 +12,7 @@ import numpy as np
 from equinox import AbstractVar
 from jaxtyping import Array, Float, Scalar
 
+from soromox.actuation import loads
 from soromox.chain import Mechanics
 from soromox.lie import se2, se3
 from soromox.numerics.checks import ArrayLike, as_array, concrete, float_dtype
@@ -190,7 +191,10 @@ class SoftRobot(Actuated, Simulated):
         u: ArrayLike | None = None,
         tau_ext: ArrayLike | None = None,
     ) -> Float[Array, " n"]:
-        """`qdd` under control `u` (m,) and generalized force `tau_ext` (n,), in O(bodies)."""
+        """`qdd` under control `u` (m,) and generalized force `tau_ext` (n,), in O(bodies).
+
+        Without `u` the stored commands hold (zero, unless set).
+        """
         return self._run(terms.forward_acceleration, q=q, qd=qd, u=u, tau_ext=tau_ext)
 
     def forward_dynamics(
@@ -217,7 +221,10 @@ class SoftRobot(Actuated, Simulated):
             else as_array(value, name, dtype, (sizes.get(name, self.num_dofs),))
             for name, value in inputs.items()
         )
-        return _evaluate(self._in(dtype), function, arguments)
+        robot = self._in(dtype)
+        if "u" in inputs:  # compiled, a refused command could only end in a runtime error
+            loads.check_known_control(robot, arguments[list(inputs).index("u")])
+        return _evaluate(robot, function, arguments)
 
     def _at(
         self, function: Callable, q: ArrayLike, s: ArrayLike, body: int | None, s_ndim: int = 0

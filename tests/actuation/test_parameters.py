@@ -11,6 +11,7 @@ from soromox.actuation import (
     ArticulatedTendonActuator,
     ArticulatedTendonImpedance,
     DisplacementControl,
+    ForceControl,
     IdentityActuator,
     IdentityTransmission,
     LinearJoint,
@@ -20,6 +21,7 @@ from soromox.actuation import (
     Waypoint,
 )
 from tests.hosts import ROUTING, pendulum
+from tests.transmissions import muscles
 
 
 OFFSET = np.array([0.018, 0.025])
@@ -191,3 +193,14 @@ def test_impedance_numbers_hold_for_all_coordinates_or_one_each():
         TransmissionImpedance(IdentityTransmission(), [1.0, 2.0]).install_check(pendulum())
     with pytest.raises(ValueError, match="`stiffness` must be non-negative"):
         TransmissionImpedance(IdentityTransmission(), [1.0, -2.0])
+
+
+@pytest.mark.parametrize("name", ["joint_pair_indices", "allow_compressive_force"])
+def test_topology_cannot_be_replaced(name):
+    if name == "allow_compressive_force":
+        part, same, other = ForceControl(), False, True
+    else:
+        part, same, other = muscles()[1].params, [[0, 1], [2, 3]], [[2, 3], [0, 1]]
+    assert eqx.tree_equal(part.replace(**{name: same}), part)
+    with pytest.raises(ValueError, match=f"`{type(part).__name__}.{name}` is .* reconstruct"):
+        part.replace(**{name: other})
