@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from soromox.actuation import Actuator, PassiveElement
-from soromox.chain import Continuum, JointCrossed, JointCrossings, ScrewBodies, kinematics
+from soromox.chain import JointCrossed, JointCrossings, ScrewBodies, kinematics
 from soromox.chain.bodies import AbstractBodies
 from soromox.chain.frozen_strain import FrozenStrainBodies
 from soromox.chain.joint_bodies import ProductJoints
@@ -17,6 +17,7 @@ from soromox.chain.variable_strain import VariableStrainBodies, gauss_nodes
 from soromox.lie import se3
 from soromox.numerics import einsum, matmul
 from soromox.numerics.checks import ArrayLike
+from soromox.systems.continuum_robot import ContinuumRobot
 from soromox.systems.gvs_structure import (
     GVSParams,
     GVSSegment,
@@ -26,7 +27,6 @@ from soromox.systems.gvs_structure import (
 )
 from soromox.systems.installation import install_actuators, install_base, install_passive_elements
 from soromox.systems.joints import JointParams, joint_basis, joint_block
-from soromox.systems.link_updates import LinkUpdates
 from soromox.systems.plan import BaseLink, BodyPlan
 
 
@@ -39,7 +39,7 @@ class _Kind(NamedTuple):
     damping: Float[Array, "bodies n n"]
 
 
-class GVS(LinkUpdates, Continuum, JointCrossed):
+class GVS(ContinuumRobot, JointCrossed):
     """A serial chain of links of variable strain and rigid links, with joints between them
     (geometric variable strain).
 

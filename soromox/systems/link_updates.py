@@ -1,12 +1,6 @@
-"""Named changes of link numbers, shared by the hosts whose links bend."""
+"""Named changes of the numbers of links."""
 
-import abc
-from typing import TypeVar
-
-import equinox as eqx
 import jax
-import numpy as np
-from jaxtyping import Array, Bool, Float
 
 from soromox.numerics.checks import ArrayLike, broadcast
 from soromox.systems.continuum_links import (
@@ -17,51 +11,12 @@ from soromox.systems.continuum_links import (
     shear_from_poisson,
 )
 from soromox.systems.sections import LinearProfile
-from soromox.systems.soft_robot import SoftRobot
-
-
-SelfT = TypeVar("SelfT")
-
-
-class LinkUpdates(SoftRobot):
-    """A robot whose parameters hold its links as `params.link`."""
-
-    @property
-    @abc.abstractmethod
-    def num_gauss_points(self) -> int:
-        """Points of the rule that integrates sections along a link (the most of all links)."""
-
-    @property
-    def segment_lengths(self) -> Float[Array, " segments"]:
-        return self.params.link.length
-
-    def inside(
-        self, X: Float[np.ndarray, " fractions"], offsets: Float[np.ndarray, "segments fractions 3"]
-    ) -> Bool[np.ndarray, "segments fractions"]:
-        z = 0 * offsets[..., 2] if self.is_planar else offsets[..., 2]
-        return self.params.link.cross_section.contains(X, offsets[..., 1], z)
-
-    def update_link_params(self: SelfT, **changes: ArrayLike | LinearProfile) -> SelfT:
-        """A robot with the named numbers of its links changed; one number stands for all links.
-
-        - `length`, `density`, `reference_strain`, `shear_correction`;
-        - `radius`; `height`, `width`; `semi_major`, `semi_minor`: those that the links have, one
-          value for each link of that shape, or a `LinearProfile` on tapered robots;
-        - `young_modulus`, `shear_modulus` or `poisson_ratio`, `material_damping_coefficient` of
-          elastic links. Stiffness and damping follow;
-        - `stiffness`, `damping` (N, d, d). Elastic links become explicit ones, which keep the
-          other matrix as it is now. This changes the structure, so it raises under `jit`.
-
-        Raises `ValueError` for an unknown name or a wrong shape, naming it.
-        """
-        link = updated_links(self.params.link, changes, self.num_gauss_points)
-        return eqx.tree_at(lambda robot: robot.params.link, self, link)
 
 
 def updated_links(
     link: ContinuumLinkParams, changes: dict[str, ArrayLike | LinearProfile], num_gauss_points: int
 ) -> ContinuumLinkParams:
-    """See `LinkUpdates.update_link_params`."""
+    """See `ContinuumRobot.update_link_params`."""
     section, material = link.cross_section, link.material
     elastic = (
         "young_modulus",

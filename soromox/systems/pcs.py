@@ -8,14 +8,14 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from soromox.actuation import Actuator, PassiveElement
-from soromox.chain import ConstantStrainBodies, Continuum, kinematics
+from soromox.chain import ConstantStrainBodies, kinematics
 from soromox.numerics import einsum
 from soromox.numerics.checks import ArrayLike, as_array, check_finite, float_dtype
 from soromox.numerics.parameters import Parameters
 from soromox.systems.continuum_links import ContinuumLinkParams, gauss_fractions
+from soromox.systems.continuum_robot import ContinuumRobot
 from soromox.systems.installation import install_actuators, install_base, install_passive_elements
 from soromox.systems.link_specs import LinkSpec, link_params
-from soromox.systems.link_updates import LinkUpdates
 from soromox.systems.plan import BaseLink, BodyPlan
 
 
@@ -91,7 +91,7 @@ class PCSStructure(eqx.Module):
 PlanarPCSStructure = PCSStructure
 
 
-class ConstantStrainRod(LinkUpdates, Continuum):
+class ConstantStrainRod(ContinuumRobot):
     """What rods of constant-strain segments share in space and in the plane."""
 
     structure: eqx.AbstractVar[PCSStructure]
