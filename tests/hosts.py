@@ -10,6 +10,8 @@ import numpy as np
 
 from soromox.actuation import (
     AffineGeneralizedCoordinateActuator,
+    ArticulatedMcKibbenActuator,
+    ArticulatedMcKibbenTransmissionParams,
     ArticulatedTendonActuator,
     ArticulatedTendonImpedance,
     IdentityActuator,
@@ -24,6 +26,7 @@ from soromox.systems import (
     JointSpec,
     LinearProfile,
     LinkSpec,
+    McKibbenActuatedUMArm,
     PCSStructure,
     Pendulum,
     PendulumParams,
@@ -195,12 +198,43 @@ def floating_planar_pcs() -> PlanarPCS:
     return PlanarPCS.from_links([link, link], structure=structure, floating_base=True)
 
 
+def muscle_params() -> ArticulatedMcKibbenTransmissionParams:
+    """Four muscles across each of two universal joints."""
+    angles = np.arange(4) * np.pi / 2
+    ring = np.stack([np.cos(angles), np.sin(angles), np.zeros(4)], axis=-1)
+    up = np.array([0.0, 0.0, 0.1])
+    return ArticulatedMcKibbenTransmissionParams(
+        moving_base_transform=np.tile(np.eye(4), (2, 1, 1)),
+        moving_points=np.tile(0.03 * ring + up, (2, 1, 1)),
+        fixed_points=np.tile(0.05 * ring, (2, 1, 1)),
+        reference_length=0.1,
+        length_offset=0.15,
+        thread_length=0.2,
+        num_turns=1.1,
+        joint_pair_indices=[(0, 1), (2, 3)],
+    )
+
+
+def umarm() -> McKibbenActuatedUMArm:
+    axes = np.zeros((4, 6))
+    axes[[0, 2], 0] = axes[[1, 3], 1] = 1
+    body = link_params(
+        4,
+        joint_screw=axes,
+        tip_position=np.array([[0, 0, 0], [0, 0, 0.3]] * 2, float),
+        parent_to_joint_transform=None,
+        radius=0.05,
+    )
+    return McKibbenActuatedUMArm(body, ArticulatedMcKibbenActuator(muscle_params()))
+
+
 HOSTS: dict[str, Callable[[], SoftRobot]] = {
     "pendulum": pendulum,
     "tendon_pendulum": tendon_pendulum,
     "serial_arm": serial_arm,
     "hand": hand,
     "floating_arm": floating_arm,
+    "umarm": umarm,
     "floating_pendulum": floating_pendulum,
     "tapered_pcs": tapered_pcs,
     "floating_planar_pcs": floating_planar_pcs,

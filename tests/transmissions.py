@@ -5,14 +5,12 @@ Adding a kind means adding one line to `TRANSMISSIONS`.
 
 from collections.abc import Callable
 
-import numpy as np
 from jaxtyping import Array, Float
 
 from soromox.actuation import (
     AffineGeneralizedCoordinateTransmission,
     AffineGeneralizedCoordinateTransmissionParams,
     ArticulatedMcKibbenTransmission,
-    ArticulatedMcKibbenTransmissionParams,
     ArticulatedTendonTransmission,
     ArticulatedTendonTransmissionParams,
     IdentityTransmission,
@@ -23,8 +21,8 @@ from soromox.actuation import (
     Waypoint,
 )
 from soromox.chain.hosts import Host
-from soromox.systems import ArticulatedSoftRobot, LinkSpec, PlanarPCS, SoftRobot
-from tests.hosts import ROUTING, floating_pendulum, hand, link_params, pendulum
+from soromox.systems import LinkSpec, PlanarPCS, SoftRobot
+from tests.hosts import ROUTING, floating_pendulum, hand, muscle_params, pendulum, umarm
 
 
 class Square(Transmission):
@@ -91,29 +89,7 @@ def material_tendon() -> tuple[SoftRobot, Transmission]:
 
 
 def muscles() -> tuple[SoftRobot, Transmission]:
-    """Four muscles across each of two universal joints."""
-    angles = np.arange(4) * np.pi / 2
-    ring = np.stack([np.cos(angles), np.sin(angles), np.zeros(4)], axis=-1)
-    up = np.array([0.0, 0.0, 0.1])
-    params = ArticulatedMcKibbenTransmissionParams(
-        moving_base_transform=np.tile(np.eye(4), (2, 1, 1)),
-        moving_points=np.tile(0.03 * ring + up, (2, 1, 1)),
-        fixed_points=np.tile(0.05 * ring, (2, 1, 1)),
-        reference_length=0.1,
-        length_offset=0.15,
-        thread_length=0.2,
-        num_turns=1.1,
-        joint_pair_indices=[(0, 1), (2, 3)],
-    )
-    axes = np.zeros((4, 6))
-    axes[[0, 2], 0] = axes[[1, 3], 1] = 1
-    body = link_params(
-        4,
-        joint_screw=axes,
-        tip_position=np.array([[0, 0, 0], [0, 0, 0.3]] * 2, float),
-        parent_to_joint_transform=None,
-    )
-    return ArticulatedSoftRobot(body), ArticulatedMcKibbenTransmission(params)
+    return umarm(), ArticulatedMcKibbenTransmission(muscle_params())
 
 
 TRANSMISSIONS: dict[str, Callable[[], tuple[SoftRobot, Transmission]]] = {

@@ -40,3 +40,7 @@ from soromox.systems.sections import (
 )
 from soromox.systems.soft_robot import SoftRobot as SoftRobot
 from soromox.systems.strain_bases import StrainBasisSpec as StrainBasisSpec
+from soromox.systems.umarm import (
+    McKibbenActuatedUMArm as McKibbenActuatedUMArm,
+    McKibbenActuatedUMArmParams as McKibbenActuatedUMArmParams,
+)

@@ -20,6 +20,7 @@ from soromox.numerics.checks import (
     check_positive,
     check_psd,
     check_values,
+    concrete,
     float_dtype,
 )
 from soromox.numerics.parameters import Parameters
@@ -141,7 +142,7 @@ class ArticulatedSoftRobotParams(Parameters):
             lambda screw: np.any(screw != 0, axis=-1),
             "Each row of `joint_screw` must move something: a zero screw is no joint.",
         )
-        check_positive(self.mass, "mass")
+        check_non_negative(self.mass, "mass")  # a universal joint has a massless link
         check_psd(self.center_of_mass_inertia, "center_of_mass_inertia")
         check_non_negative(self.armature, "armature")
         if self.radius is not None:
@@ -189,6 +190,7 @@ class ArticulatedSoftRobot(SoftRobot, RigidLinks):
         if len(self.parents) != n:
             raise ValueError(f"`parents` needs one entry per link: {n}, got {len(self.parents)}.")
         Topology(self.parents, (1,) * n)  # raises for a parent that is not an earlier link
+        check_inertia(params, self.parents)
         self.actuators = install_actuators(actuators, n)
         self.passive_elements = install_passive_elements(passive_elements)
         self.base_pose, self.floating_base = install_base(
@@ -208,31 +210,53 @@ class ArticulatedSoftRobot(SoftRobot, RigidLinks):
         return self.parents
 
     def body_plan(self) -> BodyPlan:
-        params, n = self.params, self.num_internal_dofs
-        node = jax.vmap(lambda p: translation(se3, p))(params.center_of_mass_position)
-        bodies = ScrewBodies(
-            se3,
-            screw=params.joint_screw[:, :, None],
-            before=params.parent_to_joint_transform,
-            node=node[:, None],
-            tip=params.tip_position,
-            mass=jax.vmap(rigid_inertia)(params.mass, params.center_of_mass_inertia)[:, None],
-        )
-        stiffness, coupling_stiffness = split_coupling(params.joint_stiffness)
-        damping, coupling_damping = split_coupling(params.joint_damping)
-        return BodyPlan(
-            kinds=(bodies,),
-            members=(tuple(range(n)),),
-            parents=self.parents,
-            backbone=tuple(range(n)),
-            stiffness=(stiffness,),
-            damping=(damping,),
-            armature=params.armature,
-            rest=params.joint_rest_configuration,
-            gravity=params.gravity,
-            coupling_stiffness=coupling_stiffness,
-            coupling_damping=coupling_damping,
-        )
+        return link_plan(self.params, self.parents)
+
+
+def check_inertia(params: ArticulatedSoftRobotParams, parents: tuple[int, ...]) -> None:
+    """Raises `ValueError` for a joint that moves nothing with inertia: `M` would be singular."""
+    numbers = [concrete(x) for x in (params.mass, params.center_of_mass_inertia, params.armature)]
+    if any(x is None for x in numbers):
+        return
+    mass, inertia, armature = numbers
+    moved = mass + np.trace(inertia, axis1=1, axis2=2)
+    for link in reversed(range(len(parents))):
+        if moved[link] + armature[link] == 0:
+            raise ValueError(
+                f"Joint {link} moves no inertia: give link {link} or one behind it a `mass` or a "
+                "`center_of_mass_inertia`, or the joint an `armature`."
+            )
+        if parents[link] >= 0:
+            moved[parents[link]] += moved[link]
+
+
+def link_plan(params: ArticulatedSoftRobotParams, parents: tuple[int, ...]) -> BodyPlan:
+    """The bodies of a tree of rigid links on one-dof joints."""
+    links = tuple(range(len(parents)))
+    node = jax.vmap(lambda p: translation(se3, p))(params.center_of_mass_position)
+    bodies = ScrewBodies(
+        se3,
+        screw=params.joint_screw[:, :, None],
+        before=params.parent_to_joint_transform,
+        node=node[:, None],
+        tip=params.tip_position,
+        mass=jax.vmap(rigid_inertia)(params.mass, params.center_of_mass_inertia)[:, None],
+    )
+    stiffness, coupling_stiffness = split_coupling(params.joint_stiffness)
+    damping, coupling_damping = split_coupling(params.joint_damping)
+    return BodyPlan(
+        kinds=(bodies,),
+        members=(links,),
+        parents=parents,
+        backbone=links,
+        stiffness=(stiffness,),
+        damping=(damping,),
+        armature=params.armature,
+        rest=params.joint_rest_configuration,
+        gravity=params.gravity,
+        coupling_stiffness=coupling_stiffness,
+        coupling_damping=coupling_damping,
+    )
 
 
 def _is_rigid(transforms: np.ndarray) -> np.ndarray:

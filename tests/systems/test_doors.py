@@ -82,6 +82,19 @@ def test_refused_articulated_params(changes, message):
         link_params(3, **changes)
 
 
+def test_a_joint_needs_inertia_behind_it():
+    """The middle link of a universal joint may be massless, the last one of a chain may not."""
+    none = np.zeros((3, 3))
+    inertia = np.stack([none, np.eye(3), none])
+    body = {"center_of_mass_inertia": inertia, "armature": 0.0}
+    robot = ArticulatedSoftRobot(link_params(3, **body, mass=[0.0, 0.0, 1.0]))
+    assert np.all(np.isfinite(robot.forward_acceleration(np.ones(3), np.ones(3))))
+    with pytest.raises(ValueError, match="Joint 2 moves no inertia"):
+        ArticulatedSoftRobot(link_params(3, **body, mass=[0.0, 1.0, 0.0]))
+    with pytest.raises(ValueError, match="`mass` must be non-negative"):
+        link_params(3, mass=[-1.0, 1.0, 1.0])
+
+
 def test_misspelled_keywords_raise():
     with pytest.raises(TypeError, match="actuator"):
         Pendulum(params(), actuator=())
