@@ -80,12 +80,13 @@ def spatial_tendons() -> tuple[SoftRobot, Transmission]:
 
 
 def material_tendon() -> tuple[SoftRobot, Transmission]:
-    """A straight cable beside two soft segments."""
+    """A straight cable from the floating base beside two soft segments."""
     link = LinkSpec.circular(
         length=0.1, radius=0.01, density=1000.0, young_modulus=1e5, poisson_ratio=0.5
     )
     points = [MaterialPoint(s, [0.0, 0.008, 0.0]) for s in (0.0, 0.07, 0.15, 0.2)]
-    return PlanarPCS.from_links([link, link]), SpatialTendonTransmission(points)
+    robot = PlanarPCS.from_links([link, link], floating_base=True)
+    return robot, SpatialTendonTransmission([Waypoint(-1, [-0.03, 0.02, 0.0]), *points])
 
 
 def muscles() -> tuple[SoftRobot, Transmission]:

@@ -13,6 +13,7 @@ from jaxtyping import Array, Float
 
 from soromox.actuation.core import Orientation, SizedTransmission
 from soromox.actuation.parametrised import Parametrised
+from soromox.chain import configuration, kinematics
 from soromox.chain.hosts import Host, JointRouted, LinkFramed, MaterialFramed
 from soromox.numerics import matmul, norm
 from soromox.numerics.checks import (
@@ -27,7 +28,7 @@ from soromox.numerics.parameters import Parameters
 
 
 class Waypoint(eqx.Module):
-    """A point of a rigid link that the tendon passes.
+    """A point of a rigid link, or of the base of any host, that the tendon passes.
 
     `link` is the index of the link, -1 for the base; `point` is given in the link's frame [m].
     """
@@ -104,9 +105,11 @@ def needs_frames(transmission: "SpatialTendonTransmission", host: Host) -> None:
     for place, element in enumerate(transmission.layout):
         if element.kind == "waypoint":
             if not isinstance(host, LinkFramed):
+                if element.target == -1:
+                    continue
                 raise TypeError(
                     f"Element {place}, {element}, needs a host with rigid links, and `{name}` has "
-                    "none. On a continuum use `MaterialPoint(s, offset)`."
+                    "none. On a continuum use `MaterialPoint(s, offset)`, or link -1 for the base."
                 )
             if not -1 <= element.target < host.num_links:
                 raise ValueError(
@@ -191,7 +194,10 @@ class SpatialTendonTransmission(SizedTransmission, Parametrised):
         groups = []
         if params.points.shape[0]:
             links = tuple(slot.target for slot in self.layout if slot.kind == "waypoint")
-            groups.append(_as(robot, LinkFramed).link_points(q, links, params.points))
+            if isinstance(robot, LinkFramed):
+                groups.append(robot.link_points(q, links, params.points))
+            else:
+                groups.append(_base_points(robot, q, params.points))
         if params.arc_lengths.shape[0]:
             framed = _as(robot, MaterialFramed)
             groups.append(framed.material_points(q, params.arc_lengths, params.offsets))
@@ -286,6 +292,18 @@ def _slot(element: Element, path: int) -> _Slot:
     if isinstance(element, MaterialPoint):
         return _Slot("material", 0, path)
     return _Slot("joint", element.joint, path)
+
+
+def _base_points(
+    robot: Host, q: Float[Array, " dofs"], points: Float[Array, "points 3"]
+) -> Float[Array, "points 3"]:
+    """World positions of points of the base, fixed or floating."""
+    chain = robot.mechanics().chain
+    pose, group = chain.base_pose, chain.group
+    if robot.num_dofs > robot.num_internal_dofs:
+        pose = kinematics.tip_poses(chain, configuration(chain, q, jnp.zeros_like(q)))[0]
+    world = jax.vmap(lambda p: group.act(pose, p))(points[:, : group.POINT_DIM])
+    return jnp.pad(world, ((0, 0), (0, 3 - group.POINT_DIM)))
 
 
 def _as(robot: Host, kind: type[HostT]) -> HostT:

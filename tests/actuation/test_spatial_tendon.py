@@ -108,14 +108,14 @@ def test_a_tension_pulls_each_attachment_whatever_the_spacing():
 
 
 def test_cable_beside_a_soft_arc():
-    """Chords between points at an offset from a circular arc."""
+    """From a point of the moving base, then chords between points beside a circular arc."""
     robot, tendon = TRANSMISSIONS["material_tendon"]()
     kappa, d = 3.0, 0.008
-    q = jnp.array([kappa, 0.0, 0.0, kappa, 0.0, 0.0])
+    q = jnp.array([0.4, 0.1, -0.2, kappa, 0.0, 0.0, kappa, 0.0, 0.0])
     s = np.array([0.0, 0.07, 0.15, 0.2])
     chords = 2 * (1 / kappa - d) * np.sin(kappa * np.diff(s) / 2)
     lengths = jax.jit(lambda q: tendon.path_lengths(robot, q))(q)
-    np.testing.assert_allclose(lengths, [chords.sum()], rtol=1e-12)
+    np.testing.assert_allclose(lengths, [np.hypot(0.03, 0.012) + chords.sum()], rtol=1e-12)
 
 
 POINT = [0.0, 0.0, 0.0]
