@@ -13,7 +13,7 @@ from jaxtyping import Array, Float
 
 from soromox.actuation.core import Orientation, SizedTransmission
 from soromox.actuation.parametrised import Parametrised
-from soromox.chain import configuration, kinematics
+from soromox.chain.bodies import free_joint
 from soromox.chain.hosts import Host, JointRouted, LinkFramed, MaterialFramed
 from soromox.numerics import matmul, norm
 from soromox.numerics.checks import (
@@ -301,7 +301,8 @@ def _base_points(
     chain = robot.mechanics().chain
     pose, group = chain.base_pose, chain.group
     if robot.num_dofs > robot.num_internal_dofs:
-        pose = kinematics.tip_poses(chain, configuration(chain, q, jnp.zeros_like(q)))[0]
+        base = q[: robot.num_dofs - robot.num_internal_dofs]
+        pose = free_joint(group, base, jnp.zeros_like(base))[0]
     world = jax.vmap(lambda p: group.act(pose, p))(points[:, : group.POINT_DIM])
     return jnp.pad(world, ((0, 0), (0, 3 - group.POINT_DIM)))
 
