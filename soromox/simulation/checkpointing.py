@@ -82,7 +82,9 @@ def checkpointed_scan(
             several_samples, policy=policy if save_every <= 2 else None, prevent_cse=False
         )
     saved = jax.lax.scan(several_samples, carry, slots)[1]
-    return jax.tree.map(lambda x: x.reshape((-1, *x.shape[2:]))[:num_saves], saved)
+    # no `-1`, which cannot be inferred for the empty controls of a robot without actuators
+    flat = lambda x: x.reshape((x.shape[0] * x.shape[1], *x.shape[2:]))
+    return jax.tree.map(lambda x: flat(x)[:num_saves], saved)
 
 
 def split(length: int, target: float) -> tuple[int, int]:

@@ -125,3 +125,10 @@ def test_refused_command_and_nan_end_in_their_codes():
     u = np.array([[1.0], [1.0], [-1.0], [1.0]])
     with pytest.raises(RuntimeError, match=r"Step 3, after t = 0.52 s, failed \(rejected_command"):
         robot.rollout_to(start, u, t1=0.54, dt=0.01, throw=True)
+
+
+def test_long_rollout_of_a_robot_without_actuators():
+    start = SystemState(t=0.0, y=[0.01, 0.0])
+    undriven = oscillator(actuators=()).rollout_to(start, num_steps=24, dt=0.05)
+    driven = oscillator().rollout_to(start, num_steps=24, dt=0.05)
+    np.testing.assert_array_equal(undriven.y, driven.y)
