@@ -1,7 +1,7 @@
 """A hand of four fingers with three joints each, closed by one cable per finger.
 
 Each cable runs straight from point to point: from the palm along the inner side of the finger to its last
-link, so its moment arms grow as the finger bends. All cables pull with different force. The printed numbers are
+link, so its moment arms grow as the finger bends. All cables pull with different force, without gravity. The printed numbers are
 angles and excursions at rest, and how well the last joint of the strongest finger obeys the balance
 of moments `k q = |p x T|` of the straight piece of cable across it: a ratio of 1.
 """
@@ -84,11 +84,9 @@ for name, force, joints, pulled in zip(
     bent = ", ".join(f"{angle:5.1f}" for angle in joints)
     print(f"{name:7s} {force:.0f} N: joints {bent} deg, cable pulled {pulled:.2f} mm")
 
-# seen from the last link, the cable comes from a point of the link before
-before = np.array([-0.2 * length[-2], 0, -0.008])
-c, s = jnp.cos(q[-1]), jnp.sin(q[-1])
-before = jnp.array([c * before[0] - s * before[2], 0, s * before[0] + c * before[2]])
-point = jnp.array([0.2 * length[-1], 0, -0.008])
-pull = tension[-1] * (before - point) / jnp.linalg.norm(before - point)
-moment = jnp.cross(point, pull)[1]
+# all joints turn about the world's y axis; the last piece of the last cable crosses the last joint
+joint = hand.forward_kinematics_tips(q)[-2, :3, 3]
+before, end = cables.path_points(hand, q)[-2:]
+pull = tension[-1] * (before - end) / jnp.linalg.norm(before - end)
+moment = jnp.cross(end - joint, pull)[1]  # [N m]
 print(f"last joint of the little finger, k q / moment: {0.03 * q[-1] / moment:.6f}")
