@@ -163,17 +163,20 @@ def jointed_gvs() -> GVS:
 
 
 def tapered_pcs() -> PCS:
-    """A tapered circle and an ellipse; different strains are active on them."""
+    """A tapered circle and an ellipse; different strains are active on them.
+
+    Large, as `hybrid_gvs`.
+    """
     common = {"density": 1000.0, "young_modulus": 1e5, "poisson_ratio": 0.4}
     links = [
         LinkSpec.circular(
-            length=0.15,
-            radius=LinearProfile(0.02, 0.015),
+            length=1.0,
+            radius=LinearProfile(0.12, 0.1),
             material_damping_coefficient=30.0,
             reference_strain=[0.2, 0.0, -1.0, 1.0, 0.05, 0.0],
             **common,
         ),
-        LinkSpec.elliptical(length=0.1, semi_major=0.015, semi_minor=0.01, **common),
+        LinkSpec.elliptical(length=0.8, semi_major=0.1, semi_minor=0.08, **common),
     ]
     return PCS.from_links(
         links,

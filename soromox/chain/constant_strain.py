@@ -49,9 +49,9 @@ class ConstantStrainBodies(StrainedBodies):
         s = self.length[:, None] * jnp.concatenate([self.fractions, tips], axis=1)
 
         def at(s, xi, rate):
-            pose, T = self._point(s, xi)
-            bias = matmul(self.group.tangent_derivative(-s * xi, -s * rate), rate)
-            return pose, s * T, s * matmul(T, rate), s * bias
+            pose = self.group.exp(s * xi)
+            T, dT = jax.jvp(self.group.tangent, (-s * xi,), (-s * rate,))
+            return pose, s * T, s * matmul(T, rate), s * matmul(dT, rate)
 
         every_point = jax.vmap(at, (0, None, None))
         rate = self._strain_change(qd)

@@ -8,6 +8,7 @@ from soromox.chain.kinematics import (
     Chain,
     Configuration,
     follow,
+    local_coordinates,
     pad_columns,
     tip_wrenches,
 )
@@ -25,12 +26,30 @@ def chain_inverse_dynamics(
     The base accelerates against gravity, which needs no other code. Armature, elasticity and
     damping are not included.
     """
+    wrenches, forces = body_loads(chain, config, qd, qdd)
+    tips = tip_wrenches(chain, config, wrenches)
+    return chain.topology.layout.to_global(forces + apply(config.S.mT, tips))
+
+
+def body_loads(
+    chain: Chain,
+    config: Configuration,
+    qd: Float[Array, " dofs"],
+    qdd: Float[Array, " dofs"] | None = None,
+) -> tuple[Float[Array, "levels lanes d"], Float[Array, "levels lanes n"]]:
+    """Wrench at the base and generalized force that each body's own inertia takes.
+
+    Without `qdd` the coordinates do not accelerate: gravity and velocity remain.
+    """
     layout, group = chain.topology.layout, chain.group
     gravity = jnp.concatenate([jnp.zeros(group.DIM - group.POINT_DIM, qd.dtype), chain.gravity])
     root = -group.rotate_inverse(chain.base_pose, gravity)
+    bias = [motion.c for motion in config.motions]
+    if qdd is not None:
+        own = zip(config.motions, local_coordinates(chain, qdd), strict=True)
+        bias = [motion.c + einsum("bkdn,bn->bkd", motion.S, a) for motion, a in own]
     nu = layout.place([motion.nu[:, -1] for motion in config.motions], chain.members)
-    c = layout.place([motion.c[:, -1] for motion in config.motions], chain.members)
-    drive = apply(config.S, layout.to_local(qdd)) + c
+    drive = layout.place([change[:, -1] for change in bias], chain.members)
     bracket = jax.vmap(group.bracket)
 
     def step(tips, level):
@@ -45,31 +64,29 @@ def chain_inverse_dynamics(
     levels = (config.X, nu, drive, layout.parent_lanes)
     twists, accelerations = jax.lax.scan(step, start, levels)[1]
 
-    qdd_local = layout.to_local(qdd)
     wrenches, forces = [], []
-    for kind, members, motion in zip(chain.kinds, chain.members, config.motions, strict=True):
+    for kind, members, motion, change in zip(
+        chain.kinds, chain.members, config.motions, bias, strict=True
+    ):
         wrench, force = jax.vmap(lambda *body: _body_forces(group, *body))(
             kind.mass,
             motion.pose[:, :-1],
             motion.S[:, :-1],
             motion.nu[:, :-1],
-            motion.c[:, :-1],
+            change[:, :-1],
             layout.pick(twists, members),
             layout.pick(accelerations, members),
-            layout.pick(qdd_local, members)[:, : motion.S.shape[-1]],
         )
         wrenches.append(wrench)
         forces.append(pad_columns(force, layout.width))
-    tips = tip_wrenches(chain, config, layout.place(wrenches, chain.members))
-    local = layout.place(forces, chain.members) + apply(config.S.mT, tips)
-    return layout.to_global(local)
+    return layout.place(wrenches, chain.members), layout.place(forces, chain.members)
 
 
-def _body_forces(group, mass, pose, S, nu, c, twist, acceleration, qdd):
+def _body_forces(group, mass, pose, S, nu, drive, twist, acceleration):
     """Wrench in the base frame and generalized force of one body's own nodes."""
     X = jax.vmap(group.Ad_inverse)(pose)
     bracket, cobracket = jax.vmap(group.bracket), jax.vmap(group.cobracket)
     eta = X @ twist + nu
-    acc = X @ acceleration + S @ qdd + c + bracket(eta, nu)
+    acc = X @ acceleration + drive + bracket(eta, nu)
     F = apply(mass, acc) - cobracket(eta, apply(mass, eta))
     return einsum("kij,ki->j", X, F), einsum("kin,ki->n", S, F)

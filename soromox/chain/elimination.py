@@ -39,13 +39,13 @@ def eliminate(chain: Chain, config: Configuration, H: Float[Array, "levels lanes
         A = own + J.mT @ inertia @ J
         A_bb, A_qb, D = A[..., :d, :d], A[..., d:, :d], A[..., d:, d:]
         pivot = _factorise(D)
-        gain = _back_substitute(pivot, A_qb)
-        reduced = A_bb - A_qb.mT @ gain
-        return gather(reduced, lanes), (pivot, gain)
+        half = _lower_solve(pivot, A_qb)
+        return gather(A_bb - half.mT @ half, lanes), (pivot, half)
 
     levels = (J, own, layout.parent_lanes)
-    pivot, gain = jax.lax.scan(step, end, levels, reverse=True)[1]
-    return Factor(config.X, config.S, pivot, gain)
+    pivot, half = jax.lax.scan(step, end, levels, reverse=True)[1]
+    # the second half of the solve is not needed on the way: all bodies at once
+    return Factor(config.X, config.S, pivot, _upper_solve(pivot, half))
 
 
 def solve(
@@ -53,17 +53,31 @@ def solve(
 ) -> Float[Array, "dofs *columns"]:
     """Solves `(M + blkdiag H) x = rhs` for one or several right-hand sides: two sweeps."""
     layout = chain.topology.layout
-    r = layout.to_local(rhs)
-    end = jnp.zeros((layout.num_lanes, chain.group.DIM, *rhs.shape[1:]), rhs.dtype)
+    zero = jnp.zeros(
+        (layout.num_levels, layout.num_lanes, chain.group.DIM, *rhs.shape[1:]), rhs.dtype
+    )
+    return layout.to_global(solve_bodies(chain, factor, zero, layout.to_local(rhs)))
+
+
+def solve_bodies(
+    chain: Chain,
+    factor: Factor,
+    wrench: Float[Array, "levels lanes d *columns"],
+    force: Float[Array, "levels lanes n *columns"],
+) -> Float[Array, "levels lanes n *columns"]:
+    """Accelerations under loads given body by body: `force` on the coordinates of each and
+    `wrench`, which its base takes (see `body_loads`)."""
+    layout = chain.topology.layout
+    end = jnp.zeros(wrench.shape[1:], wrench.dtype)
 
     def backward(p, level):
-        X, S, gain, r, lanes = level
-        rest = r - apply(S.mT, p)
-        return gather(apply(X.mT, p) + apply(gain.mT, rest), lanes), rest
+        X, S, gain, own, force, lanes = level
+        rest = force - apply(S.mT, p)
+        return gather(own + apply(X.mT, p) + apply(gain.mT, rest), lanes), rest
 
-    levels = (factor.X, factor.S, factor.gain, r, layout.parent_lanes)
+    levels = (factor.X, factor.S, factor.gain, wrench, force, layout.parent_lanes)
     rest = jax.lax.scan(backward, end, levels, reverse=True)[1]
-    free = _back_substitute(factor.pivot, rest)
+    free = _upper_solve(factor.pivot, _lower_solve(factor.pivot, rest))
 
     def forward(tip, level):
         X, S, gain, free, lanes = level
@@ -72,7 +86,7 @@ def solve(
         return apply(X, base) + apply(S, x), x
 
     levels = (factor.X, factor.S, factor.gain, free, layout.parent_lanes)
-    return layout.to_global(jax.lax.scan(forward, jnp.zeros_like(end), levels)[1])
+    return jax.lax.scan(forward, jnp.zeros_like(end), levels)[1]
 
 
 def diagonal_blocks(local: Float[Array, "levels lanes n"]) -> Float[Array, "levels lanes n n"]:
@@ -84,14 +98,25 @@ def _factorise(D: Float[Array, "*batch n n"]) -> Float[Array, "*batch n n"]:
     return jnp.sqrt(D) if D.shape[-1] == 1 else jnp.linalg.cholesky(D)
 
 
-def _back_substitute(
+def _lower_solve(
     pivot: Float[Array, "*batch n n"], rhs: Float[Array, "..."]
 ) -> Float[Array, "..."]:
+    """`L^-1 rhs` with the Cholesky factors `L`."""
+    return _triangular_solve(pivot, rhs, transpose=False)
+
+
+def _upper_solve(
+    pivot: Float[Array, "*batch n n"], rhs: Float[Array, "..."]
+) -> Float[Array, "..."]:
+    """`L^-T rhs`."""
+    return _triangular_solve(pivot, rhs, transpose=True)
+
+
+def _triangular_solve(pivot: Array, rhs: Array, transpose: bool) -> Array:
     if rhs.ndim < pivot.ndim:
-        return _back_substitute(pivot, rhs[..., None])[..., 0]
+        return _triangular_solve(pivot, rhs[..., None], transpose)[..., 0]
     if pivot.shape[-1] == 1:
-        return rhs / pivot**2
-    half = jax.lax.linalg.triangular_solve(pivot, rhs, left_side=True, lower=True)
+        return rhs / pivot
     return jax.lax.linalg.triangular_solve(
-        pivot, half, left_side=True, lower=True, transpose_a=True
+        pivot, rhs, left_side=True, lower=True, transpose_a=transpose
     )

@@ -5,8 +5,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Scalar
 
 from soromox.chain import inertia
-from soromox.chain.dynamics import chain_inverse_dynamics
-from soromox.chain.elimination import Factor, diagonal_blocks, eliminate, solve
+from soromox.chain.dynamics import body_loads, chain_inverse_dynamics
+from soromox.chain.elimination import Factor, diagonal_blocks, eliminate, solve, solve_bodies
 from soromox.chain.kinematics import Chain, configuration
 from soromox.numerics import apply
 
@@ -70,11 +70,12 @@ class Mechanics(eqx.Module):
         self, q: Float[Array, " dofs"], qd: Float[Array, " dofs"], tau: Float[Array, " dofs"]
     ) -> Float[Array, " dofs"]:
         """The acceleration under the generalized force `tau`."""
-        config = configuration(self.chain, q, qd)
-        bias = chain_inverse_dynamics(self.chain, config, qd, jnp.zeros_like(q))
-        rest = tau - bias - self.elastic_force(q) - self.damping_force(qd)
-        factor = eliminate(self.chain, config, self._armature_blocks())
-        return solve(self.chain, factor, rest)
+        chain, layout = self.chain, self.chain.topology.layout
+        config = configuration(chain, q, qd)
+        wrenches, forces = body_loads(chain, config, qd)
+        rest = layout.to_local(tau - self.elastic_force(q) - self.damping_force(qd)) - forces
+        factor = eliminate(chain, config, self._armature_blocks())
+        return layout.to_global(solve_bodies(chain, factor, wrenches, rest))
 
     def factor(self, q: Float[Array, " dofs"], h: Scalar) -> Factor:
         """Elimination of `M(q) + armature + h D + h^2 K`, the blocks of the implicit stage."""
