@@ -86,7 +86,7 @@ for name, force, joints, pulled in zip(
 
 # all joints turn about the world's y axis; the last piece of the last cable crosses the last joint
 joint = hand.forward_kinematics_tips(q)[-2, :3, 3]
-before, end = cables.path_points(hand, q)[-2:]
+before, end = jax.jit(lambda q: cables.path_points(hand, q)[-2:])(q)
 pull = tension[-1] * (before - end) / jnp.linalg.norm(before - end)
 moment = jnp.cross(end - joint, pull)[1]  # [N m]
 print(f"last joint of the little finger, k q / moment: {0.03 * q[-1] / moment:.6f}")
