@@ -27,6 +27,7 @@ from soromox.actuation.core import (
     RestoringLaw as RestoringLaw,
     RestrictedControl as RestrictedControl,
     SizedTransmission as SizedTransmission,
+    StatefulLaw as StatefulLaw,
     Transmission as Transmission,
 )
 from soromox.actuation.efforts import (
@@ -53,6 +54,13 @@ from soromox.actuation.spatial_tendon import (
     SpatialTendonTransmission as SpatialTendonTransmission,
     SpatialTendonTransmissionParams as SpatialTendonTransmissionParams,
     Waypoint as Waypoint,
+)
+from soromox.actuation.stateful import (
+    CapstanFriction as CapstanFriction,
+    FirstOrderActivation as FirstOrderActivation,
+    HillMuscle as HillMuscle,
+    PressureDynamics as PressureDynamics,
+    SaturatedControl as SaturatedControl,
 )
 from soromox.actuation.threadlike import (
     BaseThreadlikeRoutingParams as BaseThreadlikeRoutingParams,

@@ -168,7 +168,7 @@ class RestrictedControl(EffortModel):
 
 
 class StatefulLaw(RestrictedControl):
-    """A law with memory: states that a control drives, and the stateless law that they command.
+    """A law with memory: states that a control drives, and the law that they command.
 
     `dz/dt = state_derivative(z, u, y, yd)`; the effort is that of `law` under the control
     `drive(z, u)`. There are `num_states` states for each channel. Implicit steps solve the states
@@ -200,10 +200,14 @@ class StatefulLaw(RestrictedControl):
 
     @property
     def restriction(self) -> str:
-        return "the command must be finite."
+        inner = self.law.restriction if isinstance(self.law, RestrictedControl) else ""
+        return f"the command must be finite. {inner}".strip()
 
     def is_valid(self, control: Float[Array, " channels"]) -> Bool[Array, ""]:
-        return jnp.all(jnp.isfinite(control))
+        finite = jnp.all(jnp.isfinite(control))
+        if isinstance(self.law, RestrictedControl):
+            return finite & self.law.is_valid(control)
+        return finite
 
     def effort(
         self,
@@ -235,7 +239,9 @@ def law_effort(
     states: Float[Array, "states channels"] | None = None,
 ) -> Float[Array, " channels"]:
     """The effort of a law on a transmission: restoring laws act on `sigma y`."""
-    if isinstance(law, StatefulLaw) and states is not None:
+    if isinstance(law, StatefulLaw):
+        if states is None:
+            states = jnp.zeros((law.num_states, *control.shape), control.dtype)
         return law_effort(transmission, law.law, law.drive(states, control), y, yd)
     sigma = sign(transmission) if isinstance(law, RestoringLaw) else 1
     return sigma * law.effort(control, sigma * y, sigma * yd)
@@ -338,7 +344,7 @@ class Actuator(Composed):
         if self.num_channels == 0:
             return jnp.zeros(0, q.dtype)
         y, yd = jax.jvp(lambda q: self.coordinates(robot, q), (q,), (qd,))
-        return law_effort(self.transmission, self.effort_model, u, y, yd)
+        return law_effort(self.transmission, self.effort_model, u, y, yd, self.states)
 
     def loads(
         self,

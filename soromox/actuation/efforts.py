@@ -92,8 +92,8 @@ class DisplacementControl(RestoringLaw, RestrictedControl):
     ):
         """`stiffness` and `damping`: a number for all channels, or one for each."""
         dtype = float_dtype(stiffness, damping)
-        self.stiffness = _per_channel(stiffness, "stiffness", dtype)
-        self.damping = _per_channel(damping, "damping", dtype)
+        self.stiffness = per_channel(stiffness, "stiffness", dtype)
+        self.damping = per_channel(damping, "damping", dtype)
         self.allow_compressive_force = allow_compressive_force
         check_non_negative(self.stiffness, "stiffness")
         check_non_negative(self.damping, "damping")
@@ -146,7 +146,7 @@ class McKibbenMuscle(RestoringLaw, RestrictedControl):
             "deflated_equilibrium_length": deflated_equilibrium_length,
         }
         dtype = float_dtype(*values.values())
-        values = {name: _per_channel(value, name, dtype) for name, value in values.items()}
+        values = {name: per_channel(value, name, dtype) for name, value in values.items()}
         for name, value in values.items():
             check = check_finite if name == "minimum_pressure" else check_positive
             check(value, name)
@@ -271,7 +271,7 @@ def _function(function: Any, name: str) -> Any:
     return function if isinstance(function, eqx.Module) else StaticFunction(function)
 
 
-def _per_channel(value: ArrayLike, name: str, dtype: np.dtype) -> Float[Array, "*channels"]:
+def per_channel(value: ArrayLike, name: str, dtype: np.dtype) -> Float[Array, "*channels"]:
     array = as_array(value, name, dtype)
     if array.ndim > 1:
         raise ValueError(

@@ -22,6 +22,7 @@ from soromox.actuation.core import (
     sign,
 )
 from soromox.actuation.impedance import AbstractImpedance
+from soromox.actuation.states import backward_euler
 from soromox.numerics.checks import ArrayLike, as_array, concrete
 
 
@@ -98,7 +99,7 @@ def actuator_efforts(
     else:
         y, yd = jax.jvp(lambda q: actuator_coordinates(robot, q), (q,), (qd,))
     efforts = [
-        law_effort(a.transmission, a.effort_model, u[part], y[part], yd[part])
+        law_effort(a.transmission, a.effort_model, u[part], y[part], yd[part], _held(a, q.dtype))
         for a, part in _driven(robot)
     ]
     return _join(efforts, q.dtype)
@@ -228,6 +229,13 @@ def passive_damping_matrix(
     return sum((p.damping_matrix(robot, q, qd) for p in robot.passive_elements), zero)
 
 
+class Memory(NamedTuple):
+    """The states of stateful laws at the start of an implicit stage, and its duration."""
+
+    start: Float[Array, " states"]  # actuator by actuator
+    h: Scalar
+
+
 class Load(eqx.Module):
     """A transmission and the efforts along it, of an actuator or of an impedance."""
 
@@ -235,24 +243,47 @@ class Load(eqx.Module):
     source: Actuator | AbstractImpedance
     channels: tuple[int, int] = eqx.field(static=True)  # of `u`; empty for an impedance
     is_responsive: bool = eqx.field(static=True)
+    states: tuple[int, int] = eqx.field(static=True, default=(0, 0))  # of all states
 
     def effort(
         self,
         u: Float[Array, " channels"],
         y: Float[Array, " coordinates"],
         yd: Float[Array, " coordinates"],
+        memory: Memory | None = None,
     ) -> Float[Array, " coordinates"]:
         if isinstance(self.source, AbstractImpedance):
             return self.source.effort(y, yd)
         start, stop = self.channels
-        return law_effort(self.transmission, self.source.effort_model, u[start:stop], y, yd)
+        states = self.final_states(u, y, yd, memory)[0]
+        law = self.source.effort_model
+        return law_effort(self.transmission, law, u[start:stop], y, yd, states)
+
+    def final_states(
+        self,
+        u: Float[Array, " channels"],
+        y: Float[Array, " coordinates"],
+        yd: Float[Array, " coordinates"],
+        memory: Memory | None,
+    ) -> tuple[Float[Array, "states coordinates"], Bool[Array, ""]]:
+        """The states at the end of a stage, and whether they were found; held without memory."""
+        held = _held(self.source, y.dtype)
+        start, stop = self.states
+        if memory is None or start == stop:
+            return held, jnp.asarray(True)
+        first, last = self.channels
+        begin = memory.start[start:stop].reshape(held.shape)
+        law = self.source.effort_model
+        return backward_euler(law, begin, memory.h, u[first:last], y, yd)
 
 
 def loads(robot: ActuatedHost) -> tuple[Load, ...]:
     """Everything that acts along a transmission: actuators with channels, then impedances."""
+    counts = [a.states.size for a, _ in _driven(robot)]
+    ends = [int(end) for end in np.cumsum([0, *counts])]
     driven = [
-        Load(a.transmission, a, (part.start, part.stop), not a.effort_model.is_feedforward)
-        for a, part in _driven(robot)
+        Load(a.transmission, a, (part.start, part.stop), not a.effort_model.is_feedforward, states)
+        for (a, part), states in zip(_driven(robot), itertools.pairwise(ends), strict=True)
     ]
     passive = [
         Load(p.transmission, p, (0, 0), True)
@@ -288,18 +319,39 @@ def load_efforts(
     y: Float[Array, " coordinates"],
     yd: Float[Array, " coordinates"],
     u: Float[Array, " channels"] | None,
+    memory: Memory | None = None,
 ) -> Float[Array, " coordinates"]:
     """The efforts e of all loads at these coordinates and rates.
 
-    Commands are not checked here: a step asks `controls_valid`.
+    With `memory` the states of stateful laws are those at the end of its stage, else the stored
+    ones. Commands are not checked here: a step asks `controls_valid`.
     """
     u = control_vector(robot, u, y.dtype)
-    ends = np.cumsum([0, *load_sizes(robot)])
-    efforts = [
-        load.effort(u, y[start:stop], yd[start:stop])
-        for load, start, stop in zip(loads(robot), ends[:-1], ends[1:], strict=True)
-    ]
+    efforts = [load.effort(u, y[part], yd[part], memory) for load, part in _parts(robot)]
     return _join(efforts, y.dtype)
+
+
+def stored_states(robot: ActuatedHost, dtype: np.dtype) -> Float[Array, " states"]:
+    """The states of stateful laws, actuator by actuator, as the robot holds them."""
+    return _join([_held(a, dtype).reshape(-1) for a, _ in _driven(robot)], dtype)
+
+
+def final_states(
+    robot: ActuatedHost,
+    y: Float[Array, " coordinates"],
+    yd: Float[Array, " coordinates"],
+    u: Float[Array, " channels"],
+    memory: Memory,
+) -> tuple[Float[Array, " states"], Bool[Array, ""]]:
+    """The states of stateful laws at the end of a stage, and whether they were found."""
+    found = [
+        load.final_states(u, y[part], yd[part], memory)
+        for load, part in _parts(robot)
+        if load.states[0] != load.states[1]
+    ]
+    return _join([z.reshape(-1) for z, _ in found], y.dtype), jnp.asarray(
+        [ok for _, ok in found]
+    ).all()
 
 
 def other_force(
@@ -308,6 +360,16 @@ def other_force(
     """The generalized force of the passive elements that act along no transmission."""
     others = [p for p in robot.passive_elements if not isinstance(p, AbstractImpedance)]
     return sum((p.force(robot, q, qd) for p in others), jnp.zeros_like(q))
+
+
+def _parts(robot: ActuatedHost) -> list[tuple[Load, slice]]:
+    ends = [int(end) for end in np.cumsum([0, *load_sizes(robot)])]
+    parts = [slice(a, b) for a, b in itertools.pairwise(ends)]
+    return list(zip(loads(robot), parts, strict=True))
+
+
+def _held(actuator: Actuator, dtype: np.dtype) -> Float[Array, "states channels"]:
+    return actuator.states.astype(dtype)
 
 
 def _driven(robot: ActuatedHost) -> list[tuple[Actuator, slice]]:

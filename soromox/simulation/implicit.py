@@ -32,6 +32,7 @@ class History(NamedTuple):
 
     q: Float[Array, "past dofs"]
     qd: Float[Array, "past dofs"]
+    states: Float[Array, "past states"]
     count: Int[Array, ""]  # how many of them are filled, a step `dt` apart
     dt: Scalar
 
@@ -41,19 +42,23 @@ class Point(NamedTuple):
 
     q: Float[Array, " dofs"]
     qd: Float[Array, " dofs"]
+    states: Float[Array, " states"]  # of stateful laws
     qdd: Float[Array, " dofs"]  # where the next search starts; no result depends on it
     history: History | None
     result: Int[Array, ""]
     residual: Scalar
 
 
-def start(scheme: AbstractScheme, q: Array, qd: Array, history: History | None = None) -> Point:
+def start(
+    scheme: AbstractScheme, q: Array, qd: Array, states: Array, history: History | None = None
+) -> Point:
     """A point without (or with) history."""
     if scheme.multistep is not None and history is None:
-        past = jnp.zeros((len(scheme.multistep.past) - 1, len(q)), q.dtype)
-        history = History(past, past, jnp.zeros((), jnp.int32), jnp.zeros((), q.dtype))
+        count = len(scheme.multistep.past) - 1
+        past = [jnp.zeros((count, len(x)), q.dtype) for x in (q, qd, states)]
+        history = History(*past, jnp.zeros((), jnp.int32), jnp.zeros((), q.dtype))
     zero = jnp.zeros((), q.dtype)
-    return Point(q, qd, jnp.zeros_like(q), history, jnp.zeros((), jnp.int32), zero)
+    return Point(q, qd, states, jnp.zeros_like(q), history, jnp.zeros((), jnp.int32), zero)
 
 
 def step(
@@ -68,7 +73,7 @@ def step(
     table = scheme.tableau
     count = table.num_stages
     dtype = point.q.dtype
-    base_q, base_qd = point.q, point.qd
+    base_q, base_qd, base_z = point.q, point.qd, point.states
     diagonal = jnp.asarray(table.diagonal, dtype)
     nodes = jnp.asarray(table.nodes, dtype)
     active = None
@@ -79,6 +84,7 @@ def step(
         ready = same & (point.history.count == past)
         base_q = jnp.where(ready, _combine(scheme, point.q, point.history.q), base_q)
         base_qd = jnp.where(ready, _combine(scheme, point.qd, point.history.qd), base_qd)
+        base_z = jnp.where(ready, _combine(scheme, base_z, point.history.states), base_z)
         diagonal = jnp.where(ready, scheme.multistep.diagonal, diagonal).astype(dtype)
         nodes = jnp.where(ready, 1, nodes).astype(dtype)
         active = ~ready | (jnp.arange(count) == 0)
@@ -86,29 +92,40 @@ def step(
     at_nodes = [inputs(nodes[i]) for i in range(count)]
     is_valid = jnp.stack([loads.controls_valid(robot, u) for u, _ in at_nodes]).all()
 
-    def stage_at(q0: Array, qd0: Array, u: Array, tau_ext: Array | None) -> Stage:
+    def stage_at(q0: Array, qd0: Array, z0: Array, u: Array, tau_ext: Array | None) -> Stage:
         differs = scheme.transmission_rate == "difference" and any(loads.responsive_mask(robot))
         y0 = loads.load_coordinates(robot, q0) if differs else None
-        return Stage(robot, mechanics, h, q0, qd0, y0, u, tau_ext)
+        return Stage(robot, mechanics, h, q0, qd0, y0, z0, u, tau_ext)
 
-    inverse, measure = approximate(stage_at(base_q, base_qd, *at_nodes[0]))
+    inverse, measure = approximate(stage_at(base_q, base_qd, base_z, *at_nodes[0]))
 
     def solve(carry: "_Stages", row: Array, u: Array, tau_ext: Array | None, place: Any):
         q0 = base_q + dt * (row @ carry.velocities)
         qd0 = base_qd + dt * (row @ carry.accelerations)
-        stage = stage_at(q0, qd0, u, tau_ext)
+        z0 = base_z + dt * (row @ carry.state_rates)
+        stage = stage_at(q0, qd0, z0, u, tau_ext)
         a, found = find_root(stage, carry.last[2], measure, inverse)
         q, qd = stage.motion(a)
+        z, settled = stage.final_states(a)
         return _Stages(
             carry.velocities.at[place].set(qd),
             carry.accelerations.at[place].set(a),
-            (q, qd, a),
+            carry.state_rates.at[place].set((z - z0) / h),
+            (q, qd, a, z),
+            carry.settled & settled,
             _worse(carry.found, found),
         )
 
     zeros = jnp.zeros((count, len(base_q)), dtype)
     zero = jnp.zeros((), dtype)
-    carry = _Stages(zeros, zeros, (base_q, base_qd, point.qdd), Diagnostics(zero, zero, zero, zero))
+    carry = _Stages(
+        zeros,
+        zeros,
+        jnp.zeros((count, len(base_z)), dtype),
+        (base_q, base_qd, point.qdd, base_z),
+        jnp.asarray(True),
+        Diagnostics(zero, zero, zero, zero),
+    )
     rows = jnp.asarray([(*row, *[0.0] * (count - len(row))) for row in table.lower], dtype)
     if count == 1:
         carry = solve(carry, rows[0], *at_nodes[0], 0)
@@ -126,19 +143,21 @@ def step(
 
         carry = jax.lax.scan(body, carry, (rows, u, tau_ext, np.arange(count), active))[0]
 
-    q, qd, qdd = carry.last
+    q, qd, qdd, z = carry.last
     if table.weights is not None:
         weights = jnp.asarray(table.weights, dtype)
         q = base_q + dt * (weights @ carry.velocities)
         qd = base_qd + dt * (weights @ carry.accelerations)
+        z = base_z + dt * (weights @ carry.state_rates)
     q_chart, qd_chart = change_chart(mechanics.chain, q, qd)
-    finite = jnp.all(jnp.isfinite(q_chart)) & jnp.all(jnp.isfinite(qd_chart))
-    code = jnp.where(finite, carry.found.result, RESULTS.non_finite)
+    finite = jnp.stack([jnp.all(jnp.isfinite(x)) for x in (q_chart, qd_chart, z)]).all()
+    code = jnp.where(carry.settled, carry.found.result, RESULTS.not_converged)
+    code = jnp.where(finite, code, RESULTS.non_finite)
     code = jnp.where(is_valid, code, RESULTS.rejected_command).astype(jnp.int32)
     history = None
     if scheme.multistep is not None:
         history = _remember(point, dt, jnp.all(q_chart == q))
-    reached = Point(q_chart, qd_chart, qdd, history, code, carry.found.residual)
+    reached = Point(q_chart, qd_chart, z, qdd, history, code, carry.found.residual)
     kept = point._replace(result=code, residual=carry.found.residual)
     return keep_where(code == RESULTS.successful, reached, kept)
 
@@ -151,7 +170,9 @@ def keep_where(predicate: Bool[Array, ""], new: Any, old: Any) -> Any:
 class _Stages(NamedTuple):
     velocities: Float[Array, "stages dofs"]
     accelerations: Float[Array, "stages dofs"]
-    last: tuple[Array, Array, Array]  # q, qd, qdd of the latest stage
+    state_rates: Float[Array, "stages states"]
+    last: tuple[Array, Array, Array, Array]  # q, qd, qdd, states of the latest stage
+    settled: Bool[Array, ""]  # whether the states were found
     found: Diagnostics
 
 
@@ -177,6 +198,7 @@ def _remember(point: Point, dt: Scalar, same_chart: Bool[Array, ""]) -> History:
     return History(
         jnp.concatenate([point.q[None], history.q[:-1]]),
         jnp.concatenate([point.qd[None], history.qd[:-1]]),
+        jnp.concatenate([point.states[None], history.states[:-1]]),
         jnp.where(same_chart, count, 0).astype(jnp.int32),
         dt,
     )

@@ -53,6 +53,14 @@ def checked_control(
     return loads.control_vector(robot, state.u if u is None else u, state.y.dtype)
 
 
+def checked_states(robot: ActuatedHost, state: SystemState) -> Float[Array, " states"]:
+    """The states of stateful laws: those of `state`, else those stored in the robot."""
+    stored = loads.stored_states(robot, state.y.dtype)
+    if state.actuator_state is None or stored.size == 0:
+        return stored
+    return as_array(state.actuator_state, "actuator_state", state.y.dtype, stored.shape)
+
+
 def checked_signal(
     signal: Signal | None, name: str, dtype: np.dtype, size: int, num_steps: int
 ) -> Array | Callable | None:

@@ -14,6 +14,7 @@ from soromox.simulation.equilibrium import Statics
 from soromox.simulation.inputs import (
     checked_control,
     checked_state,
+    checked_states,
     checked_step_length,
     dtype_for,
     in_dtype,
@@ -59,23 +60,25 @@ def linearize_step(
     """`A_d = dy'/dy`, `B_d = dy'/du` of one implicit step `y -> y'` with held control.
 
     The derivative of the step itself, by the implicit function theorem; multi-step schemes give
-    that of their starting step. Raises `ValueError` for wrong shapes and non-positive `dt`.
+    that of their starting step. States of stateful laws start at those of `state`.
+    Raises `ValueError` for wrong shapes and non-positive `dt`.
     """
     state = checked_state(robot, state, "state")
     dt = checked_step_length(dt, state.y.dtype)
     control = checked_control(robot, state, u)
     scheme = BackwardEuler() if scheme is None else scheme
-    return _linearize_step(in_dtype(robot, state.y.dtype), state.y, control, dt, scheme)
+    robot, states = in_dtype(robot, state.y.dtype), checked_states(robot, state)
+    return _linearize_step(robot, state.y, states, control, dt, scheme)
 
 
 @eqx.filter_jit
 def _linearize_step(
-    robot: ActuatedHost, y: Array, u: Array, dt: Array, scheme: AbstractScheme
+    robot: ActuatedHost, y: Array, states: Array, u: Array, dt: Array, scheme: AbstractScheme
 ) -> tuple[Array, Array]:
     mechanics, n = robot.mechanics(), robot.num_dofs
 
     def advance(y: Array, u: Array) -> Array:
-        point = implicit.start(scheme, y[:n], y[n:])
+        point = implicit.start(scheme, y[:n], y[n:], states)
         new = implicit.step(robot, mechanics, scheme, point, dt, lambda node: (u, None))
         return jnp.concatenate([new.q, new.qd])
 

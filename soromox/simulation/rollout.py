@@ -18,6 +18,7 @@ from soromox.simulation.inputs import (
     checked_control,
     checked_signal,
     checked_state,
+    checked_states,
     checked_step_length,
     in_dtype,
 )
@@ -40,8 +41,8 @@ def implicit_step(
     """The state one step later.
 
     If the step fails, `result` says why and time and `y` are those of `state`. The fields of
-    `state` keep their structure, so that a step can be the body of a `jax.lax.scan` (for `BDF2`
-    and `BDF3` take the state after one step as the start of the scan).
+    `state` keep their structure, so that a step can be the body of a `jax.lax.scan` (for `BDF2`,
+    `BDF3` and stateful laws take the state after one step as the start of the scan).
 
     **Arguments:**
 
@@ -71,14 +72,15 @@ def _step(
     scheme: AbstractScheme,
     tau_ext: Array | None,
 ) -> SystemState:
-    point = implicit.start(scheme, state.q, state.qd, state.scheme_state)
+    states = checked_states(robot, state)
+    point = implicit.start(scheme, state.q, state.qd, states, state.scheme_state)
     new = implicit.step(robot, robot.mechanics(), scheme, point, dt, lambda node: (u, tau_ext))
     t = jnp.where(new.result == RESULTS.successful, state.t + dt, state.t)
     return SystemState(
         t=t,
         y=jnp.concatenate([new.q, new.qd]),
         u=state.u,
-        actuator_state=state.actuator_state,
+        actuator_state=new.states if states.size else state.actuator_state,
         control_state=state.control_state,
         scheme_state=new.history,
         result=new.result,
@@ -229,7 +231,8 @@ def _rollout(
 ) -> SystemState:
     mechanics = robot.mechanics()
     num_steps, dtype = plan.num_steps, state.y.dtype
-    point = implicit.start(plan.scheme, state.q, state.qd, state.scheme_state)
+    states = checked_states(robot, state)
+    point = implicit.start(plan.scheme, state.q, state.qd, states, state.scheme_state)
 
     def to_state(k: Array, carry: _Carry, u: Array) -> SystemState:
         point = carry.point
@@ -237,7 +240,7 @@ def _rollout(
             t=span.time(k, num_steps),
             y=jnp.concatenate([point.q, point.qd]),
             u=u,
-            actuator_state=state.actuator_state,
+            actuator_state=point.states if states.size else state.actuator_state,
             control_state=carry.control_state,
             scheme_state=point.history,
             result=carry.code,

@@ -2,7 +2,7 @@
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Scalar
+from jaxtyping import Array, Bool, Float, Scalar
 
 from soromox.actuation import ActuatedHost, loads
 from soromox.chain import Factor, Mechanics
@@ -15,7 +15,7 @@ class Stage(Residual):
     """`ID(q, v, a) + elastic + damping - A(q) e(y, rate, u) - other - tau_ext = 0` in `a`.
 
     `v = v0 + h a`, `q = q0 + h v`. The rate is `(y(q) - y0) / h` if `y0` is given, `A(q)^T v`
-    otherwise.
+    otherwise. States of stateful laws, `z = z0 + h dz/dt`, are eliminated within the effort e.
     """
 
     robot: ActuatedHost
@@ -24,13 +24,27 @@ class Stage(Residual):
     q0: Float[Array, " dofs"]
     v0: Float[Array, " dofs"]
     y0: Float[Array, " coordinates"] | None
+    z0: Float[Array, " states"]
     u: Float[Array, " channels"]
     tau_ext: Float[Array, " dofs"] | None
+
+    @property
+    def memory(self) -> loads.Memory:
+        return loads.Memory(self.z0, self.h)
 
     def motion(self, a: Float[Array, " dofs"]) -> tuple[Array, Array]:
         """Configuration and velocity at the end of the stage."""
         v = self.v0 + self.h * a
         return self.q0 + self.h * v, v
+
+    def final_states(self, a: Float[Array, " dofs"]) -> tuple[Array, Bool[Array, ""]]:
+        """States of stateful laws at the end of the stage, and whether they were found."""
+        if self.z0.size == 0:
+            return self.z0, jnp.asarray(True)
+        q, v = self.motion(a)
+        y, yd = jax.jvp(lambda q: loads.load_coordinates(self.robot, q), (q,), (v,))
+        yd = yd if self.y0 is None else (y - self.y0) / self.h
+        return loads.final_states(self.robot, y, yd, self.u, self.memory)
 
     def value(self, x: Float[Array, " dofs"]) -> Float[Array, " dofs"]:
         q, v = self.motion(x)
@@ -38,7 +52,7 @@ class Stage(Residual):
         if loads.responsive_mask(self.robot):
             y, rates = jax.linearize(lambda q: loads.load_coordinates(self.robot, q), q)
             yd = rates(v) if self.y0 is None else (y - self.y0) / self.h
-            effort = loads.load_efforts(self.robot, y, yd, self.u)
+            effort = loads.load_efforts(self.robot, y, yd, self.u, self.memory)
             (drive,) = jax.linear_transpose(rates, q)(effort)
             force = force - drive
         return force if self.tau_ext is None else force - self.tau_ext
@@ -117,12 +131,12 @@ def _low_rank(stage: Stage) -> tuple[Array, Array, Array, Array]:
         rows = jnp.eye(len(mask), dtype=q.dtype)[responsive]
         A = jax.vmap(lambda row: pull(row)[0], out_axes=1)(rows)
         yd = jnp.zeros_like(y).at[responsive].set(matmul(A.T, stage.v0))
-        effort = loads.load_efforts(robot, y, yd, stage.u)
+        effort = loads.load_efforts(robot, y, yd, stage.u, stage.memory)
         drive = pull(effort)[0]
 
         def response(y_part: Array, yd_part: Array) -> Array:
             moved = y.at[responsive].set(y_part), yd.at[responsive].set(yd_part)
-            return -loads.load_efforts(robot, *moved, stage.u)[responsive]
+            return -loads.load_efforts(robot, *moved, stage.u, stage.memory)[responsive]
 
         # where the loads will be: a cable may tauten within the stage
         ahead = (y + h * yd)[responsive], yd[responsive]

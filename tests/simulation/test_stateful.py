@@ -1,0 +1,199 @@
+"""Laws with memory: their states step with the body, at the order of the scheme, and differentiate."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.linalg
+
+from soromox.actuation import (
+    CapstanFriction,
+    DirectEffort,
+    EffortModel,
+    FirstOrderActivation,
+    ForceControl,
+    HillMuscle,
+    IdentityActuator,
+    PressureDynamics,
+    SaturatedControl,
+    StatefulLaw,
+)
+from soromox.actuation.states import backward_euler
+from soromox.simulation import BDF2, DIRK33, RESULTS, SystemState
+from tests.simulation.linear_robots import INERTIA, oscillator, system_matrix
+
+
+TAU = 0.2
+Y0 = np.array([0.3, -0.5])
+
+
+def lagged(law=FirstOrderActivation(DirectEffort(), TAU)):
+    """A linear system with three states."""
+    return oscillator(actuators=IdentityActuator(1, law))
+
+
+def full_matrix() -> np.ndarray:
+    """L of `d[q, qd, a]/dt = L [q, qd, a] + [0, 0, u / tau]`."""
+    full = np.zeros((3, 3))
+    full[:2, :2] = system_matrix()
+    full[1, 2] = 1 / INERTIA
+    full[2, 2] = -1 / TAU
+    return full
+
+
+def test_a_backward_euler_step_is_that_of_the_whole_system():
+    robot, dt, u = lagged(), 0.05, 0.8
+    state = robot.implicit_step(SystemState(0.0, Y0, actuator_state=[0.1]), [u], dt=dt)
+    start = np.array([*Y0, 0.1 + dt * u / TAU])
+    expected = np.linalg.solve(np.eye(3) - dt * full_matrix(), start)
+    assert state.result == RESULTS.successful
+    np.testing.assert_allclose(state.y, expected[:2], rtol=1e-12)
+    np.testing.assert_allclose(state.actuator_state, expected[2:], rtol=1e-12)
+
+
+@pytest.mark.parametrize(("scheme", "order"), [(DIRK33(), 3), (BDF2(), 2)], ids=["DIRK33", "BDF2"])
+def test_states_have_the_order_of_the_scheme(scheme, order):
+    robot, u, T = lagged(), 0.8, 0.8
+    L = full_matrix()
+    fixed = -np.linalg.solve(L, [0, 0, u / TAU])
+    exact = fixed + scipy.linalg.expm(T * L) @ (np.array([*Y0, 0.0]) - fixed)
+    errors = []
+    for steps in (32, 64):
+        motion = robot.rollout_to(
+            SystemState(0.0, Y0), [u], num_steps=steps, dt=T / steps, scheme=scheme
+        )
+        end = np.array([*motion.y[-1], motion.actuator_state[-1, 0]])
+        errors.append(np.linalg.norm(end - exact))
+    assert np.log2(errors[0] / errors[1]) > order - 0.2
+    assert motion.actuator_state.shape == (65, 1)
+
+
+def test_gradients_of_a_motion_with_memory():
+    def end(time_constants, first):
+        robot = lagged(FirstOrderActivation(DirectEffort(), *time_constants))
+        robot = robot.with_transmission_actuator_state_variables(0, jnp.stack([0.7, first]))
+        return robot.rollout_to(SystemState(0.0, Y0), num_steps=4, dt=0.05).y[-1, 0]
+
+    evaluate = jax.jit(jax.value_and_grad(end, argnums=(0, 1)))
+    times, first = jnp.array([0.2, 0.3]), jnp.array(0.9)  # above the command: it falls
+    by_times, by_first = evaluate(times, first)[1]
+    step = 1e-5
+    ends = [evaluate(times + np.array([0.0, x]), first)[0] for x in (step, -step)]
+    np.testing.assert_allclose(
+        by_times, [0, (ends[0] - ends[1]) / (2 * step)], rtol=1e-6, atol=1e-12
+    )
+    ends = [evaluate(times, first + x)[0] for x in (step, -step)]
+    np.testing.assert_allclose(by_first, (ends[0] - ends[1]) / (2 * step), rtol=1e-6)
+
+
+class Draining(StatefulLaw):
+    """What an outsider writes: a tank that drains, `dz/dt = u - z |z|`."""
+
+    law: EffortModel = DirectEffort()
+    num_states = 1
+
+    def state_derivative(self, state, control, coordinate, velocity):
+        return control[None] - state * jnp.abs(state)
+
+    def drive(self, state, control):
+        return state[0]
+
+
+def test_a_stage_of_a_nonlinear_law_is_exact_to_the_second_derivative():
+    h = jnp.array(0.7)
+
+    def ours(x):
+        z, solved = backward_euler(Draining(), x[:1, None], h, x[1:], x[:1], x[:1])
+        return z[0, 0], solved
+
+    closed = lambda x: (jnp.sqrt(1 + 4 * h * (x[0] + h * x[1])) - 1) / (2 * h)
+    x = jnp.array([0.4, 2.0])
+    assert ours(x)[1]
+    for derivative in (lambda f: f, jax.grad, jax.hessian):
+        values = [jax.jit(derivative(f))(x) for f in (lambda x: ours(x)[0], closed)]
+        np.testing.assert_allclose(*values, rtol=1e-12)
+
+
+def test_states_are_stored_with_the_command_and_given_by_the_state():
+    robot = lagged()
+    assert robot.num_transmission_actuator_state_variables(0) == 2
+    robot = robot.with_transmission_actuator_state_variables(0, [0.4, 0.9])
+    # outside of steps they are held
+    np.testing.assert_allclose(robot.actuation_force([0.0], None), [0.9])
+    np.testing.assert_allclose(robot.forward_acceleration([0.0], [0.0]), [0.9 / INERTIA])
+    step = lambda state: robot.implicit_step(state, dt=0.05)
+    stored = step(SystemState(0.0, Y0))
+    given = step(SystemState(0.0, Y0, [0.4], actuator_state=[0.9]))
+    assert eqx.tree_equal(stored.y, given.y)
+    assert 0.4 < stored.actuator_state[0] < 0.9
+    with pytest.raises(ValueError, match=r"`actuator_state` needs shape \(1,\)"):
+        step(SystemState(0.0, Y0, actuator_state=[0.1, 0.2]))
+    refused = robot.implicit_step(SystemState(0.0, Y0), [np.nan], dt=0.05)
+    assert refused.result == RESULTS.rejected_command
+    np.testing.assert_array_equal(refused.actuator_state, [0.9])
+
+
+def test_gas_in_a_chamber_is_conserved():
+    """The amount of gas `(p + p_a) V` grows by the flow alone."""
+    law = PressureDynamics(2e-9, 1e-9, dead_volume=1e-5)
+    p, volume, rate = jnp.array([[5e4, 2e4]]), jnp.array([3e-5, 4e-5]), jnp.array([1e-5, -2e-5])
+    for command, conductance in ((8e4, 2e-9), (0.0, 1e-9)):
+        u = jnp.full(2, command)
+        pd = law.state_derivative(p, u, volume, rate)
+        atmosphere = 101325.0
+        amount = pd * (1e-5 + volume)[None] + (p + atmosphere) * rate[None]
+        inflow = atmosphere * conductance * (u[None] - p)
+        np.testing.assert_allclose(amount, inflow, rtol=1e-12)
+    # on a body: the volume is the angle here, and the step conserves the gas of a closed chamber
+    closed = PressureDynamics(0.0, dead_volume=2.0, atmospheric_pressure=3.0)
+    robot = oscillator(actuators=IdentityActuator(1, closed))
+    start = SystemState(0.0, Y0, [0.0], actuator_state=[0.5])
+    end = robot.rollout_to(start, num_steps=20, dt=0.01, scheme=DIRK33())
+    amount = (end.actuator_state[:, 0] + 3) * (2 + end.q[:, 0])
+    np.testing.assert_allclose(amount, amount[0], rtol=1e-7)
+
+
+def test_hill_muscle_has_its_shape():
+    muscle = HillMuscle(maximum_force=100.0, optimal_length=0.1)
+    load = lambda a, l, v: muscle.load(
+        *(jnp.array([x]) for x in (a, 0.1 * (l - 1), 0.1 * 10.0 * v))
+    )[0]
+    np.testing.assert_allclose(load(1.0, 1.0, 0.0), 100, rtol=1e-14)
+    np.testing.assert_allclose(load(0.5, 1.0, 0.0), 50, rtol=1e-14)
+    np.testing.assert_allclose(load(1.0, 1.0, -1.0), 0, atol=1e-12)
+    np.testing.assert_allclose(load(1.0, 1.0, -2.0), 0, atol=1e-12)
+    np.testing.assert_allclose(load(1.0, 1.0, 1e6), 140, rtol=1e-5)
+    np.testing.assert_allclose(load(0.0, 1.6, 0.0), 100, rtol=1e-12)  # all passive
+    slope = jax.vmap(jax.grad(muscle.force_velocity))(jnp.array([-1e-9, 0.0, 1e-9]))
+    np.testing.assert_allclose(slope, 5.0, rtol=1e-7)
+    assert not muscle.is_valid(jnp.array([1.1]))
+    assert not muscle.is_valid(jnp.array([np.nan]))
+    driven = FirstOrderActivation(muscle, 0.01, 0.04)
+    robot = oscillator(actuators=IdentityActuator(1, driven))
+    state = robot.implicit_step(SystemState(0.0, [0.0, 0.0]), [0.5], dt=0.001)
+    np.testing.assert_allclose(state.actuator_state, [0.5 / 11], rtol=1e-10)
+    assert state.qd[0] < 0  # it shortens the coordinate
+    assert robot.implicit_step(state, [1.5], dt=0.001).result == RESULTS.rejected_command
+
+
+def test_saturation_and_friction():
+    law = SaturatedControl(DirectEffort(), -1.0, 2.0)
+    soft = SaturatedControl(DirectEffort(), -1.0, 2.0, softness=0.01)
+    u = jnp.array([-5.0, 0.5, 7.0])
+    zero = jnp.zeros(3)
+    for limited in (law, soft):
+        np.testing.assert_allclose(limited.effort(u, zero, zero), [-1, 0.5, 2], atol=1e-9)
+    slope = lambda law: jax.grad(lambda u: jnp.sum(law.effort(u, zero, zero)))(u)
+    np.testing.assert_array_equal(slope(law), [1, 1, 1])
+    np.testing.assert_allclose(slope(soft), [0, 1, 0], atol=1e-9)
+    robot = oscillator(actuators=IdentityActuator(1, law))
+    np.testing.assert_allclose(robot.actuation_force([0.0], [7.0]), [2.0])
+
+    cable = CapstanFriction(ForceControl(), 0.3, np.pi)
+    pull = jnp.full(3, 10.0)
+    loads = cable.load(pull, zero, jnp.array([-1.0, 0.0, 1.0]))
+    np.testing.assert_allclose(loads, 10 * np.exp(0.3 * np.pi * np.array([-1, 0, 1])), rtol=1e-12)
+    assert not cable.is_valid(-pull)
+    with pytest.raises(TypeError, match="RestoringLaw"):
+        CapstanFriction(DirectEffort(), 0.3, 1.0)
