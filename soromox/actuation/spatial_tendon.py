@@ -188,6 +188,7 @@ class SpatialTendonTransmission(SizedTransmission, Parametrised):
             if slot.path == next_slot.path and place is not None and next_place is not None
         )
 
+    @eqx.filter_jit
     def path_points(self, robot: Host, q: Float[Array, " dofs"]) -> Float[Array, "points 3"]:
         """World positions [m] of all points, in the order of the elements."""
         params = self.params
@@ -208,6 +209,7 @@ class SpatialTendonTransmission(SizedTransmission, Parametrised):
         order = np.argsort([kind == "material" for kind in kinds], kind="stable")
         return jnp.concatenate(groups)[np.argsort(order)]
 
+    @eqx.filter_jit
     def path_lengths(self, robot: Host, q: Float[Array, " dofs"]) -> Float[Array, " tendons"]:
         """The length [m] of the straight segments of each tendon."""
         return self._segment_sums(robot, q, self.segments)

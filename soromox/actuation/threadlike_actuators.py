@@ -98,17 +98,20 @@ class ThreadlikeActuator(Actuator):
         variables = at_rest(effort_model, count, dtype)
         return cls(transmission, effort_model, *bounds, variables, labels, units, kind)
 
+    @eqx.filter_jit
     def path_lengths(self, robot: Host, q: Float[Array, " dofs"]) -> Float[Array, " paths"]:
         """Length of each path [m]."""
         transmission = self.transmission
         return path_lengths(transmission.routing, transmission.joint_crossing, robot, q)
 
+    @eqx.filter_jit
     def path_velocities(
         self, robot: Host, q: Float[Array, " dofs"], qd: Float[Array, " dofs"]
     ) -> Float[Array, " paths"]:
         """Rate of each path's length [m/s]."""
         return jax.jvp(lambda q: self.path_lengths(robot, q), (q,), (qd,))[1]
 
+    @eqx.filter_jit
     def path_points(
         self, robot: Host, q: Float[Array, " dofs"], s: Float[Array, " points"]
     ) -> Float[Array, "paths points 3"]:

@@ -46,7 +46,8 @@ class ContinuumRobot(SoftRobot, Continuum):
         - `radius`; `height`, `width`; `semi_major`, `semi_minor`: those that the links have, one
           value for each link of that shape, or a `LinearProfile` on tapered robots;
         - `young_modulus`, `shear_modulus` or `poisson_ratio`, `material_damping_coefficient` of
-          elastic links. Stiffness and damping follow;
+          elastic links. Stiffness and damping follow. `young_modulus` alone keeps the shear modulus:
+          give `poisson_ratio` with it to keep that ratio;
         - `stiffness`, `damping` (N, d, d). Elastic links become explicit ones, which keep the
           other matrix as it is now. This changes the structure, so it raises under `jit`.
 
