@@ -36,7 +36,6 @@ class Continuum(Host, MaterialFramed):
     ) -> Float[Array, "points 3"]:
         chain = self.mechanics().chain
         group = chain.group
-        q, s, offsets = jnp.asarray(q), jnp.asarray(s), jnp.asarray(offsets)
 
         def one(s, offset):
             body, into = kinematics.locate(chain, s, chain.backbone[-1])

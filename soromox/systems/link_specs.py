@@ -121,7 +121,7 @@ class LinkSpec(eqx.Module):
 
 
 def link_params(
-    links: Sequence[LinkSpec],
+    links: Sequence[LinkSpec] | LinkSpec,
     *,
     is_planar: bool,
     num_gauss_points: int = 5,

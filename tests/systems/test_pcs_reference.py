@@ -204,10 +204,9 @@ def agree(robot, same: IndependentRod, q, qd):
     close(robot.gravitational_force(q), same.gravitational_force(q), 1e-12)
     close(robot.gravitational_energy(q), same.gravitational_energy(q), 1e-12)
     close(robot.coriolis_force(q, qd), same.coriolis_force(q, qd), 1e-8)
-    points = np.array([0.0, 0.07, 0.2, 0.31, 0.35])
-    positions = jax.jit(
-        jax.vmap(lambda s: robot.material_points(q, s[None], jnp.zeros((1, 3)))[0])
-    )(points)
+    points = jnp.array([0.0, 0.07, 0.2, 0.31, 0.35])
+    offsets = jnp.zeros((5, 3))
+    positions = jax.jit(lambda q: robot.material_points(q, points, offsets))(jnp.asarray(q))
     close(positions, [same.pose(q, s)[:3, 3] for s in points], 1e-13)
     body = np.asarray(robot.jacobian_bodyframe(q, 0.31))
     rows = [2, 3, 4] if robot.is_planar else slice(None)
