@@ -146,7 +146,7 @@ def test_wrong_states_are_refused():
         SystemState(t=0.0, y=np.zeros((3, 2)))
     with pytest.raises(ValueError, match=r"\[q; qd\]"):
         SystemState(t=0.0, y=np.zeros(3))
-    with pytest.raises(ValueError, match="`control_state` must have the structure"):
+    with pytest.raises(ValueError, match="control_state` must have the structure"):
         robot.rollout_to(START, num_steps=8, dt=0.1, controller=lambda s: (s.u, s.q))
 
 
