@@ -7,9 +7,9 @@ should stay nearly flat, since the program is a scan over the bodies.
 import jax
 import jax.numpy as jnp
 import numpy as np
-from timing import measure, report
 
 from soromox.systems import ArticulatedSoftRobot, ArticulatedSoftRobotParams
+from timing import measure, report
 
 
 def chain(count: int) -> ArticulatedSoftRobot:

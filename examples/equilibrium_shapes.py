@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.cm import ScalarMappable
+from matplotlib.colors import Normalize
 
 from soromox.actuation import ThreadlikeActuator, ThreadlikeRouting
 from soromox.systems import LinearProfile, LinkSpec, PCSStructure, PlanarPCS, base_poses
@@ -68,6 +69,6 @@ for axes, name, tip in zip(panels, ("cylinder", "taper"), (base, 0.005), strict=
     balance = jnp.trapezoid(tensions[-1] * 0.75 * radius / (1e6 * jnp.pi * radius**4 / 4), s)
     print(f"{name:9s} turns by {jnp.rad2deg(turn):5.1f} deg, {turn / balance:.4f} of the integral")
 panels[0].set_ylabel("y [mm]")
-colors = ScalarMappable(plt.Normalize(0, tensions[-1]), plt.cm.viridis)
+colors = ScalarMappable(Normalize(0, float(tensions[-1])), plt.cm.viridis)
 figure.colorbar(colors, ax=panels, label="tension [N]", shrink=0.8)
 figure.savefig("equilibrium_shapes.png", dpi=150)

@@ -63,5 +63,6 @@ for iteration in range(8):
         break
 
 off = 100 * (jnp.exp(x) / true - 1)
+J = slopes(x).reshape(-1, 2)
 sigma = 100 * noise * jnp.sqrt(jnp.diag(jnp.linalg.inv(J.T @ J)))
 print(f"error of E: {off[0]:+.3f} +- {sigma[0]:.3f} %, of eta: {off[1]:+.3f} +- {sigma[1]:.3f} %")
