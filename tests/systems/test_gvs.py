@@ -336,9 +336,10 @@ def test_bad_segments_are_refused(make, message):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: GVSSegment(rod(), basis="legendre"), "`basis` needs a StrainBasisSpec, got str"),
-        (lambda: GVSSegment(rod(), "fixed"), "`joint` needs a JointSpec, got str"),
-        # here the types are checked by the hook of the test run before our own message
+        # the types are checked by the hook of the test run before our own message: only the name
+        # of the argument is sure
+        (lambda: GVSSegment(rod(), basis="legendre"), "basis"),
+        (lambda: GVSSegment(rod(), "fixed"), "joint"),
         (lambda: GVSSegment("rod"), "link"),
         (lambda: GVS.from_segments([rod()]), "segments"),
     ],
