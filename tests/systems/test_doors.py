@@ -273,7 +273,7 @@ def test_updates_keep_class_law_and_the_old_robot():
     assert type(updated.actuators[0].effort_model) is type(tendons.effort_model)
     np.testing.assert_allclose(updated.actuator_coordinates(np.zeros(3)), [0.5])
     np.testing.assert_allclose(robot.actuator_coordinates(np.zeros(3)), [0.0])
-    with pytest.raises(IndexError, match="has 1 actuators.*got index 1"):
+    with pytest.raises(IndexError, match=r"has 1 actuators.*got index 1"):
         robot.update_actuator_params(1, lower_bounds=[0.0])
     with pytest.raises(ValueError, match="lower"):
         robot.update_actuator_params(0, lower_bounds=[1.0], upper_bounds=[0.0])
