@@ -10,6 +10,7 @@ from soromox.actuation import ActuatedHost, loads
 from soromox.chain import Mechanics
 from soromox.numerics.checks import ArrayLike, as_array
 from soromox.simulation.inputs import dtype_for, in_dtype
+from soromox.simulation.linear_solve import ApproximateInverse
 from soromox.simulation.root import Measure, Residual, find_root
 from soromox.simulation.state import RESULTS
 
@@ -94,12 +95,11 @@ def _equilibrium(
     statics = Statics(robot, mechanics, u, tau_ext, jnp.zeros_like(q0))
     q0 = jax.lax.stop_gradient(q0)
     at_start = jax.lax.stop_gradient(statics.value(q0))
-    measure = _measure(jax.lax.stop_gradient(statics), q0)
 
     def follow(carry: tuple[Array, Array, Array], part: Array) -> tuple[tuple, None]:
         q, code, _ = carry
         problem = eqx.tree_at(lambda s: s.unbalanced, statics, part * at_start)
-        new, found = find_root(problem, q, measure, None)
+        new, found = find_root(problem, q, *_approximate(problem, q))
         going = code == RESULTS.successful
         return (
             jnp.where(going, new, q),
@@ -126,8 +126,21 @@ def _stiffness_range(statics: Statics, q: Array) -> tuple[Array, Array]:
     return eigenvalues[0], jnp.max(jnp.abs(eigenvalues))
 
 
-def _measure(statics: Statics, q: Array) -> Measure:
+class _Tangent(ApproximateInverse):
+    """The tangent stiffness of one configuration, eliminated."""
+
+    factors: tuple[Float[Array, "dofs dofs"], Int[Array, " dofs"]]
+
+    def solve(self, r: Float[Array, " dofs"]) -> Float[Array, " dofs"]:
+        return jax.scipy.linalg.lu_solve(self.factors, r)
+
+    def solve_transposed(self, r: Float[Array, " dofs"]) -> Float[Array, " dofs"]:
+        return jax.scipy.linalg.lu_solve(self.factors, r, trans=1)
+
+
+def _approximate(statics: Statics, q: Array) -> tuple[Measure, _Tangent]:
     """Sizes are in sqrt(J); what matters is the energy that the robot can store."""
+    statics, q = jax.lax.stop_gradient((statics, q))
     tangent = jax.jacfwd(statics.value)(q)
     rows = jnp.sum(jnp.abs(tangent), axis=1)
     floor = jnp.finfo(q.dtype).eps * jnp.max(rows)
@@ -136,4 +149,7 @@ def _measure(statics: Statics, q: Array) -> Measure:
     mass = sum(jnp.sum(kind.mass[..., -1, -1]) for kind in chain.kinds)
     weight = mass * jnp.sqrt(jnp.sum(chain.gravity**2))
     scale = jnp.sqrt(weight * jnp.sum(chain.lengths))
-    return Measure(weights, jnp.where(jnp.isfinite(scale), scale, 0))
+    measure = Measure(weights, jnp.where(jnp.isfinite(scale), scale, 0))
+    # at a singular point, such as the onset of buckling, some direction is as good as another
+    tangent = tangent + floor * jnp.eye(len(q), dtype=q.dtype)
+    return measure, _Tangent(jax.scipy.linalg.lu_factor(tangent))

@@ -7,23 +7,15 @@ from typing import NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, Scalar
+from jaxtyping import Array, Bool, Float, Int
 
+from soromox.numerics import matmul
 from soromox.simulation.tolerances import Tolerances
 
 
 Linear = Callable[[Float[Array, " n"]], Float[Array, " n"]]
 
-MAX_REFINEMENTS = 40
-
-
-class _Progress(NamedTuple):
-    x: Float[Array, " n"]
-    size: Scalar  # of the last correction
-    ratio: Scalar  # to the one before
-    count: Int[Array, ""]
-    done: Bool[Array, ""]
-    poor: Bool[Array, ""]
+MAX_DIRECTIONS = 64
 
 
 class ApproximateInverse(eqx.Module):
@@ -37,16 +29,12 @@ class ApproximateInverse(eqx.Module):
 
 
 def linear_solve(
-    matvec: Linear, b: Float[Array, " n"], inverse: ApproximateInverse | None
+    matvec: Linear, b: Float[Array, " n"], inverse: ApproximateInverse
 ) -> Float[Array, " n"]:
-    """Solves `J x = b` exactly, given the products of `J`.
+    """Solves `J x = b` to rounding, given the products of `J`; NaN where that fails.
 
-    Differentiable and transposable (`jax.lax.custom_linear_solve`). Refines with the approximate
-    inverse, if there is one, while that contracts; otherwise builds the matrix and eliminates it. If that fails too
-    (a singular matrix) the solution is NaN.
+    Differentiable and transposable (`jax.lax.custom_linear_solve`).
     """
-    if inverse is None:
-        return jax.lax.custom_linear_solve(matvec, b, _eliminate, _eliminate)
     return jax.lax.custom_linear_solve(
         matvec,
         b,
@@ -55,35 +43,71 @@ def linear_solve(
     )
 
 
+class _Progress(NamedTuple):
+    x: Float[Array, " n"]
+    r: Float[Array, " n"]  # `P (b - J x)`, by recursion
+    directions: Float[Array, "directions n"]
+    images: Float[Array, "directions n"]  # `P J` of them, orthonormal
+    count: Int[Array, ""]
+    checking: Bool[Array, ""]  # whether the next product is that of `x`
+    done: Bool[Array, ""]
+
+
 def _solve(matvec: Linear, b: Float[Array, " n"], inverse: Linear) -> Float[Array, " n"]:
+    """Generalized conjugate residuals (Eisenstat, Elman & Schultz 1983, doi:10.1137/0720023).
+
+    For `P J x = P b`; n directions at most are needed, few if P is good. When the recursion claims
+    convergence the residual is computed anew, and the iteration restarts from it if it has to.
+    """
     tolerances = Tolerances.of(b.dtype)
+    n = b.shape[0]
+    count = min(n, MAX_DIRECTIONS)
+    target = inverse(b)
+    largest = lambda x: jnp.max(jnp.abs(x))
 
-    def refine(state: _Progress) -> _Progress:
-        correction = inverse(b - matvec(state.x))
-        x = state.x + correction
-        size = jnp.max(jnp.abs(correction))
-        ratio = size / state.size
-        done = tolerances.reached(size, ratio, jnp.max(jnp.abs(x)))
-        poor = ~done & ~(ratio < 0.7)
-        return _Progress(x, size, ratio, state.count + 1, done, poor)
+    def body(state: _Progress) -> _Progress:
+        z = jnp.where(state.checking, state.x, state.r)
+        image = inverse(matvec(z))
 
-    def refining(state: _Progress) -> Bool[Array, ""]:
-        return ~state.done & ~state.poor & (state.count < MAX_REFINEMENTS)
+        # a new direction, orthogonal to those before (twice is enough)
+        q, p = image, z
+        for _ in range(2):
+            overlap = matmul(state.images, q)
+            q, p = q - matmul(overlap, state.images), p - matmul(overlap, state.directions)
+        length = jnp.sqrt(q @ q)
+        scaled = 1 / jnp.where(length > 0, length, 1)
+        q, p = q * scaled, p * scaled
+        amount = q @ state.r
+        slot = (jnp.arange(count, dtype=jnp.int32) == state.count % count)[:, None]
+        x, r = state.x + amount * p, state.r - amount * q
+        moved = state._replace(
+            x=x,
+            r=r,
+            directions=jnp.where(slot, p[None], state.directions),
+            images=jnp.where(slot, q[None], state.images),
+            count=state.count + 1,
+            checking=(largest(r) <= tolerances.fine * largest(x)) | (length == 0),
+        )
+        true = target - image
+        checked = state._replace(
+            x=state.x + true,
+            r=true,
+            directions=jnp.zeros_like(state.directions),
+            images=jnp.zeros_like(state.images),
+            count=state.count + 1,
+            checking=jnp.zeros((), bool),
+            done=largest(true) <= tolerances.loose * largest(state.x),
+        )
+        # restart from the residual of `x`, not of the refined one
+        checked = checked._replace(x=jnp.where(checked.done, checked.x, state.x))
+        return jax.tree.map(lambda a, b: jnp.where(state.checking, a, b), checked, moved)
 
-    infinite, no = jnp.asarray(jnp.inf, b.dtype), jnp.zeros((), bool)
-    start = _Progress(jnp.zeros_like(b), infinite, infinite, jnp.zeros((), jnp.int32), no, no)
-    state = jax.lax.while_loop(refining, refine, start)
-    # a loop that runs at most once: unlike `cond` it costs nothing under `vmap` unless needed
-    return jax.lax.while_loop(
-        lambda carry: ~carry[1],
-        lambda carry: (_eliminate(matvec, b), ~no),
-        (state.x, state.done),
-    )[0]
-
-
-def _eliminate(matvec: Linear, b: Float[Array, " n"]) -> Float[Array, " n"]:
-    matrix = jax.vmap(matvec, out_axes=1)(jnp.eye(b.shape[0], dtype=b.dtype))
-    factors = jax.scipy.linalg.lu_factor(matrix)
-    x = jax.scipy.linalg.lu_solve(factors, b)
-    x = x + jax.scipy.linalg.lu_solve(factors, b - matrix @ x)
-    return jnp.where(jnp.all(jnp.isfinite(x)), x, jnp.nan)
+    empty = jnp.zeros((count, n), b.dtype)
+    no = jnp.zeros((), bool)
+    start = _Progress(
+        jnp.zeros_like(b), target, empty, empty, jnp.zeros((), jnp.int32), no, largest(b) == 0
+    )
+    state = jax.lax.while_loop(
+        lambda s: ~s.done & (s.count < 4 * n + 20) & jnp.isfinite(largest(s.r)), body, start
+    )
+    return jnp.where(state.done, state.x, jnp.nan)

@@ -1,4 +1,4 @@
-"""Roots of a residual, found by two phases of Newton's method, with implicit derivatives."""
+"""Roots of a residual, by chord and Newton iterations, with implicit derivatives."""
 
 import abc
 from typing import NamedTuple
@@ -18,7 +18,7 @@ from soromox.simulation.tolerances import Tolerances
 SOLUTION = "soromox_solution"
 
 MAX_CHORDS = 25
-MAX_TRIALS = 80
+MAX_TRIALS = 60
 SMALLEST_FRACTION = 2.0**-30
 
 
@@ -48,7 +48,7 @@ class Diagnostics(NamedTuple):
     code: Scalar  # of `RESULTS`
     residual: Scalar  # last correction over scale
     chords: Scalar  # evaluations with the approximate inverse
-    trials: Scalar  # evaluations with the exact Jacobian
+    trials: Scalar  # Newton iterations, each with a Jacobian
 
     @property
     def result(self) -> Int[Array, ""]:
@@ -60,30 +60,36 @@ def find_root(
     problem: Residual,
     start: Float[Array, " n"],
     measure: Measure,
-    inverse: ApproximateInverse | None,
+    inverse: ApproximateInverse,
 ) -> tuple[Float[Array, " n"], Diagnostics]:
     """Solves `problem.value(x) = 0` to rounding; returns `start` where that fails.
 
-    First a chord iteration with the approximate inverse, if there is one. Where it contracts poorly, Newton's method
-    with the exact Jacobian and damped steps: a step is taken as far as the *next* Newton step,
-    computed at its end, is shorter (scale-free, and kinks such as slack cables do not stall it).
-    The phases are two loops, so that under `vmap` neither costs anything once all lanes are done.
+    First a chord iteration with the approximate inverse P. Where it contracts poorly, Newton's
+    method with damped steps: a step is taken as far as the *next* Newton step, computed at its end,
+    is shorter (scale-free, and kinks such as slack cables do not stall it).
+
+    The matrix of a Newton step is `P J`, close to the identity in all but a few directions however
+    stiff the system, so forward differences of `P value` give it well: the result depends on it
+    only through the number of steps. One loop evaluates chords, trial points and differences at one
+    place: a residual is the largest part of a compiled program, its derivative larger still.
+    Lanes of a `vmap` that are done cost nothing once all are.
 
     The derivative is that of the implicit function theorem at the solution, in any mode and order.
     Where the search failed it is zero.
     """
-    search = _unstarted(start)
-    if inverse is not None:
-        search = _chord_phase(problem, search, measure, inverse)
-    newton = _newton_phase(problem, search, measure)
-    x, size = newton.best, newton.size
+    search = jax.lax.while_loop(
+        lambda s: ~s.done & ~s.stuck & (s.trials < MAX_TRIALS),
+        lambda s: _advance(problem, s, measure, inverse),
+        _unstarted(start),
+    )
+    x, size = search.best, search.size
     scale = measure.scale + measure.size(x)
     residual = size / jnp.where(scale > 0, scale, 1)
     finite = jnp.isfinite(size) & jnp.all(jnp.isfinite(x))
     failure = jnp.where(finite, float(RESULTS.not_converged), float(RESULTS.non_finite))
-    code = jnp.where(newton.done, float(RESULTS.successful), failure).astype(start.dtype)
-    x = jnp.where(newton.done, x, start)
-    counts = (newton.chords.astype(start.dtype), newton.trials.astype(start.dtype))
+    code = jnp.where(search.done, float(RESULTS.successful), failure).astype(start.dtype)
+    x = jnp.where(search.done, x, start)
+    counts = (search.chords.astype(start.dtype), search.trials.astype(start.dtype))
     return x, Diagnostics(code, residual, *counts)
 
 
@@ -103,12 +109,16 @@ def _find_root_jvp(primals, tangents):
 
 
 class _Search(NamedTuple):
-    x: Float[Array, " n"]
-    best: Float[Array, " n"]  # where the correction was smallest; the solution once done
-    size: Scalar  # of the correction at `best`
-    previous: Scalar  # size of the correction before
+    x: Float[Array, " n"]  # where the chord is, or the point that Newton's method tries
+    correction: Float[Array, " n"]  # `-P value(x)`, once known
+    matrix: Float[Array, "n n"]  # `P J` at `x`, its first `column` columns
+    column: Int[Array, ""]  # -1: `x` itself is to be evaluated
+    best: Float[Array, " n"]  # last point taken; the solution once done
+    size: Scalar  # of the correction or Newton step at `best`
+    previous: Scalar  # size of the chord before
     step: Float[Array, " n"]  # Newton step from `best`
-    fraction: Scalar  # of the step that is tried next
+    fraction: Scalar  # of the step that is tried
+    newton: Bool[Array, ""]
     chords: Int[Array, ""]
     trials: Int[Array, ""]
     done: Bool[Array, ""]
@@ -120,11 +130,15 @@ def _unstarted(start: Float[Array, " n"]) -> _Search:
     none, no = jnp.zeros((), jnp.int32), jnp.zeros((), bool)
     return _Search(
         x=start,
+        correction=jnp.zeros_like(start),
+        matrix=jnp.zeros((len(start), len(start)), start.dtype),
+        column=jnp.asarray(-1, jnp.int32),
         best=start,
         size=infinite,
         previous=infinite,
         step=jnp.zeros_like(start),
         fraction=jnp.ones((), start.dtype),
+        newton=no,
         chords=none,
         trials=none,
         done=no,
@@ -132,59 +146,74 @@ def _unstarted(start: Float[Array, " n"]) -> _Search:
     )
 
 
-def _chord_phase(
+def _advance(
     problem: Residual, search: _Search, measure: Measure, inverse: ApproximateInverse
 ) -> _Search:
-    tolerances = Tolerances.of(search.x.dtype)
+    """One evaluation of the residual, and what follows from it."""
+    n, dtype = len(search.x), search.x.dtype
+    scale = measure.scale + measure.size(search.x)
+    scale = jnp.where((scale > 0) & jnp.isfinite(scale), scale, 1)
+    offsets = jnp.finfo(dtype).eps ** 0.5 * scale / measure.weights
+    chosen = jnp.arange(n, dtype=jnp.int32) == search.column
+    correction = -inverse.solve(problem.value(search.x + jnp.where(chosen, offsets, 0)))
 
-    def body(search: _Search) -> _Search:
-        correction = -inverse.solve(problem.value(search.x))
-        size = measure.size(correction)
-        x = search.x + correction
-        ratio = size / search.previous
-        done = tolerances.reached(size, ratio, measure.scale + measure.size(x))
-        better = done | (size < search.size)
-        return search._replace(
-            x=x,
-            best=jnp.where(done, x, jnp.where(better, search.x, search.best)),
-            size=jnp.where(better, size, search.size),
-            previous=size,
-            chords=search.chords + 1,
-            done=done,
-            stuck=~done & ~(ratio < 0.7),
-        )
-
-    return jax.lax.while_loop(lambda s: ~s.done & ~s.stuck & (s.chords < MAX_CHORDS), body, search)
-
-
-def _newton_phase(problem: Residual, search: _Search, measure: Measure) -> _Search:
-    tolerances = Tolerances.of(search.x.dtype)
-    identity = jnp.eye(search.x.shape[0], dtype=search.x.dtype)
-
-    def body(search: _Search) -> _Search:
-        x = search.best + search.fraction * search.step
-        jvp = lambda column: jax.jvp(problem.value, (x,), (column,))
-        r, jacobian = jax.vmap(jvp, out_axes=(None, 1))(identity)
-        step = -jnp.linalg.solve(jacobian, r)
-        size = measure.size(step)
-        shorter = jnp.isfinite(size) & (size <= (1 - search.fraction / 4) * search.size)
-        ratio = jnp.where(search.fraction == 1, size / search.size, 1)
-        done = tolerances.reached(size, ratio, measure.scale + measure.size(x))
-        taken = done | shorter
-        smaller = search.fraction * jnp.where(jnp.isfinite(size), 0.5, 0.125)
-        fraction = jnp.where(taken, jnp.minimum(4 * search.fraction, 1), smaller)
-        return search._replace(
-            best=jnp.where(done, x + step, jnp.where(taken, x, search.best)),
-            size=jnp.where(taken, size, search.size),
-            step=jnp.where(taken, step, search.step),
-            fraction=fraction.astype(x.dtype),
-            trials=search.trials + 1,
-            done=done,
-            stuck=fraction < SMALLEST_FRACTION,
-        )
-
-    infinite = jnp.asarray(jnp.inf, search.x.dtype)
-    search = search._replace(
-        size=jnp.where(search.done, search.size, infinite), stuck=jnp.zeros((), bool)
+    column = (search.correction - correction) / offsets
+    matrix = jnp.where(chosen[None, :], column[:, None], search.matrix)
+    at_point = search.column < 0
+    is_finite = jnp.all(jnp.isfinite(correction))
+    probing = search._replace(
+        matrix=matrix,
+        correction=jnp.where(at_point, correction, search.correction),
+        # nothing can be learned around a point without a finite value
+        column=jnp.where(at_point & ~is_finite, n, search.column + 1),
     )
-    return jax.lax.while_loop(lambda s: ~s.done & ~s.stuck & (s.trials < MAX_TRIALS), body, search)
+    newton = jax.lax.cond(
+        probing.column == n, lambda s: _newton_step(s, measure), lambda s: s, probing
+    )
+    chord = _chord_step(search, correction, measure)
+    return jax.tree.map(lambda a, b: jnp.where(search.newton, a, b), newton, chord)
+
+
+def _chord_step(search: _Search, correction: Float[Array, " n"], measure: Measure) -> _Search:
+    size = measure.size(correction)
+    x = search.x + correction
+    ratio = size / search.previous
+    done = Tolerances.of(x.dtype).reached(size, ratio, measure.scale + measure.size(x))
+    better = done | (size < search.size)
+    best = jnp.where(done, x, jnp.where(better, search.x, search.best))
+    chords = search.chords + 1
+    newton = ~done & (~(ratio < 0.7) | (chords == MAX_CHORDS))
+    return search._replace(
+        x=jnp.where(newton, best, x),
+        best=best,
+        size=jnp.where(newton, jnp.inf, jnp.where(better, size, search.size)),
+        previous=size,
+        newton=newton,
+        chords=chords,
+        done=done,
+    )
+
+
+def _newton_step(search: _Search, measure: Measure) -> _Search:
+    x = search.x
+    step = jnp.linalg.solve(search.matrix, search.correction)
+    size = jnp.where(jnp.all(jnp.isfinite(search.correction)), measure.size(step), jnp.nan)
+    shorter = jnp.isfinite(size) & (size <= (1 - search.fraction / 4) * search.size)
+    ratio = jnp.where(search.fraction == 1, size / search.size, 1)
+    done = Tolerances.of(x.dtype).reached(size, ratio, measure.scale + measure.size(x))
+    taken = done | shorter
+    best = jnp.where(done, x + step, jnp.where(taken, x, search.best))
+    step = jnp.where(taken, step, search.step)
+    smaller = search.fraction * jnp.where(jnp.isfinite(size), 0.5, 0.125)
+    fraction = jnp.where(taken, jnp.minimum(4 * search.fraction, 1), smaller).astype(x.dtype)
+    return search._replace(
+        x=best + fraction * step,
+        column=jnp.asarray(-1, jnp.int32),
+        best=best,
+        size=jnp.where(taken, size, search.size),
+        step=step,
+        fraction=fraction,
+        trials=search.trials + 1,
+        done=done,
+        stuck=fraction < SMALLEST_FRACTION,
+    )
