@@ -14,6 +14,8 @@ import pytest
 
 
 os.environ["MPLBACKEND"] = "Agg"  # no window, also on a desktop
+# most tests compile for seconds what runs for milliseconds
+jax.config.update("jax_disable_most_optimizations", True)
 jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_numpy_rank_promotion", "raise")
 jax.config.update("jax_numpy_dtype_promotion", "strict")

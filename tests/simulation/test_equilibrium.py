@@ -38,15 +38,20 @@ def solve(stiffness, u, q0=0.0, steps=5):
 
 def test_equilibrium_and_its_derivatives_in_a_batch():
     stiffness, u = jnp.array([8.0, 7.0, 20.0]), jnp.array([0.5, -0.3, 1.5])
-    found = jax.vmap(solve)(stiffness, u)
+
+    def first(stiffness, u):
+        found = solve(stiffness, u)
+        return found.q[0], found
+
+    derivative = jax.vmap(jax.value_and_grad(first, argnums=(0, 1), has_aux=True))
+    (_, found), by_number = jax.jit(derivative)(stiffness, u)
     q = found.q[:, 0]
     assert np.all(found.result == RESULTS.successful)
     np.testing.assert_allclose(stiffness * q - WEIGHT * np.sin(q), u, atol=1e-13)
     tangent = stiffness - WEIGHT * np.cos(q)
     np.testing.assert_allclose(found.smallest_stiffness, tangent, rtol=1e-12)
-    by_u = jax.vmap(jax.grad(lambda k, u: solve(k, u).q[0], argnums=(0, 1)))(stiffness, u)
-    np.testing.assert_allclose(by_u[1], 1 / tangent, rtol=1e-11)
-    np.testing.assert_allclose(by_u[0], -q / tangent, rtol=1e-11)
+    np.testing.assert_allclose(by_number[1], 1 / tangent, rtol=1e-11)
+    np.testing.assert_allclose(by_number[0], -q / tangent, rtol=1e-11)
 
 
 def test_a_column_that_buckles_is_reported():

@@ -317,7 +317,7 @@ soft = StrainBasisSpec("legendre", ["kappa_y"], 1)
     ("make", "message"),
     [
         (lambda: GVSSegment(rod(), basis=soft, num_gauss_points=4), "segment 0 .* least 5, got 4"),
-        (lambda: GVSSegment(rod(), basis=soft, num_gauss_points=5.0), "whole number"),
+        (lambda: GVSSegment(rod(), basis=soft, num_gauss_points=True), "whole number"),
         (lambda: GVSSegment(rod(), JointSpec.revolute("x"), num_gauss_points=0), "least 1, got 0"),
         (lambda: GVSSegment(rod()), "at least one coordinate"),
         (lambda: GVSSegment(rod(length=np.nan), basis=soft), "`length` must be positive"),
