@@ -8,6 +8,7 @@ from soromox import (
     simulation as simulation,
     systems as systems,
 )
+from soromox.numerics import enable_compilation_cache as enable_compilation_cache
 
 
 __version__ = "0.1.0"

@@ -1,9 +1,11 @@
 """Implicit steps, rollouts, equilibria and linear models of robots."""
 
+from soromox.simulation.adaptive import Adaptive as Adaptive
 from soromox.simulation.equilibrium import (
     Equilibrium as Equilibrium,
     static_equilibrium as static_equilibrium,
 )
+from soromox.simulation.exported import export as export
 from soromox.simulation.inputs import Signal as Signal
 from soromox.simulation.linear import (
     Modes as Modes,

@@ -1,5 +1,7 @@
 """Static equilibrium by Newton's method, with load continuation and a test of stability."""
 
+from typing import NamedTuple
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -11,8 +13,17 @@ from soromox.chain import Mechanics
 from soromox.numerics.checks import ArrayLike, as_array
 from soromox.simulation.inputs import dtype_for, in_dtype
 from soromox.simulation.linear_solve import ApproximateInverse
-from soromox.simulation.root import Measure, Residual, find_root
-from soromox.simulation.state import RESULTS
+from soromox.simulation.root import (
+    Diagnostics,
+    Measure,
+    Residual,
+    implicit_tangent,
+    search_root,
+)
+from soromox.simulation.state import RESULTS, first_failure
+
+
+SMALLEST_PART = 2.0**-20  # of the load
 
 
 class Equilibrium(eqx.Module):
@@ -43,13 +54,17 @@ def static_equilibrium(
     tau_ext: ArrayLike | None = None,
     q0: ArrayLike | None = None,
     steps: int = 1,
+    throw: bool = False,
 ) -> Equilibrium:
     """The equilibrium under control `u` (m,) and generalized force `tau_ext` (n,).
 
-    Newton's method from `q0` (default: the rest shape `q = 0`). With `steps > 1` the force that is
-    out of balance at `q0` is released in as many equal parts, so that the search follows one branch
-    of solutions. Differentiable in `u`, `tau_ext` and all parameters, in any mode; works under
-    `vmap`. Check `result`: an unstable equilibrium is reported as such.
+    Newton's method from `q0` (default: the rest shape `q = 0`). With `steps > 1` the load grows in
+    as many equal parts, so that the search follows one branch of solutions from `q0` on: `u` and
+    `tau_ext` grow from zero, and the force that is out of balance at `q0` without them is released.
+    Where a part is too large for Newton's method, smaller ones are taken. Differentiable in `u`,
+    `tau_ext` and all parameters, in any mode; works under `vmap`. Check `result`: an unstable
+    equilibrium is reported as such; `throw=True` raises `RuntimeError` for any result but success,
+    unless the call is being traced.
 
     Raises `ValueError` for wrong shapes.
     """
@@ -61,26 +76,35 @@ def static_equilibrium(
         tau_ext = as_array(tau_ext, "tau_ext", dtype, (n,))
     if int(steps) != steps or steps < 1:
         raise ValueError(f"`steps` must be a positive integer, got {steps}.")
-    return _equilibrium(in_dtype(robot, dtype), u, tau_ext, q0, int(steps))
+    found = _equilibrium(in_dtype(robot, dtype), u, tau_ext, q0, int(steps))
+    if throw and first_failure(found.result) is not None:
+        code = RESULTS(int(found.result))
+        raise RuntimeError(f"The search for equilibrium failed ({code.name}). {code.message}")
+    return found
 
 
 class Statics(Residual):
-    """`gravity + elastic - A e(y, 0, u) - other - tau_ext - unbalanced = 0` in `q`."""
+    """`gravity + elastic - A e(y, 0, u) - other - tau_ext = 0` in `q`.
+
+    Partly loaded, `u` and `tau_ext` count by `part` and `1 - part` of `unbalanced` is held.
+    """
 
     robot: ActuatedHost
     mechanics: Mechanics
     u: Float[Array, " channels"]
     tau_ext: Float[Array, " dofs"] | None
-    unbalanced: Float[Array, " dofs"]  # the part of the force that is not yet released
+    part: Scalar
+    unbalanced: Float[Array, " dofs"]
 
     def value(self, x: Float[Array, " dofs"]) -> Float[Array, " dofs"]:
         rest = jnp.zeros_like(x)
         force = self.mechanics.inverse_dynamics(x, rest, rest)
-        force = force - loads.other_force(self.robot, x, rest) - self.unbalanced
+        force = force - loads.other_force(self.robot, x, rest) - (1 - self.part) * self.unbalanced
         if loads.responsive_mask(self.robot):
             y, pull = jax.vjp(lambda q: loads.load_coordinates(self.robot, q), x)
-            force = force - pull(loads.load_efforts(self.robot, y, jnp.zeros_like(y), self.u))[0]
-        return force if self.tau_ext is None else force - self.tau_ext
+            u = self.part * self.u
+            force = force - pull(loads.load_efforts(self.robot, y, jnp.zeros_like(y), u))[0]
+        return force if self.tau_ext is None else force - self.part * self.tau_ext
 
 
 @eqx.filter_jit
@@ -91,39 +115,87 @@ def _equilibrium(
     q0: Array,
     steps: int,
 ) -> Equilibrium:
-    mechanics = robot.mechanics()
-    statics = Statics(robot, mechanics, u, tau_ext, jnp.zeros_like(q0))
-    q0 = jax.lax.stop_gradient(q0)
-    at_start = jax.lax.stop_gradient(statics.value(q0))
-
-    def follow(carry: tuple[Array, Array, Array], part: Array) -> tuple[tuple, None]:
-        q, code, _ = carry
-        problem = eqx.tree_at(lambda s: s.unbalanced, statics, part * at_start)
-        new, found = find_root(problem, q, *_approximate(problem, q))
-        going = code == RESULTS.successful
-        return (
-            jnp.where(going, new, q),
-            jnp.where(going, found.result, code),
-            jnp.where(going, found.residual, carry[2]),
-        ), None
-
-    parts = jnp.asarray(1 - np.arange(1, steps + 1) / steps, q0.dtype)
-    start = (q0, jnp.zeros((), jnp.int32), jnp.zeros((), q0.dtype))
-    (q, code, residual), _ = jax.lax.scan(follow, start, parts)
-
+    one = jnp.ones((), q0.dtype)
+    statics = Statics(robot, robot.mechanics(), u, tau_ext, one, jnp.zeros_like(q0))
+    q, found, tangent = _follow(statics, jax.lax.stop_gradient(q0), steps)
     valid = loads.controls_valid(robot, u)
-    code = jnp.where(valid, code, RESULTS.rejected_command).astype(jnp.int32)
-    smallest, largest = _stiffness_range(jax.lax.stop_gradient(statics), jax.lax.stop_gradient(q))
+    code = jnp.where(valid, found.result, RESULTS.rejected_command).astype(jnp.int32)
+    tangent = jax.lax.stop_gradient(tangent)
+    eigenvalues = jnp.linalg.eigvalsh((tangent + tangent.T) / 2)
+    smallest, largest = eigenvalues[0], jnp.max(jnp.abs(eigenvalues))
     slack = len(q0) * jnp.finfo(q0.dtype).eps * largest
     solved = code == RESULTS.successful
     code = jnp.where(solved & ~(smallest > -slack), RESULTS.unstable, code).astype(jnp.int32)
-    return Equilibrium(q, residual, code, smallest)
+    return Equilibrium(q, found.residual, code, smallest)
 
 
-def _stiffness_range(statics: Statics, q: Array) -> tuple[Array, Array]:
-    tangent = jax.jacfwd(statics.value)(q)
-    eigenvalues = jnp.linalg.eigvalsh((tangent + tangent.T) / 2)
-    return eigenvalues[0], jnp.max(jnp.abs(eigenvalues))
+class _Branch(NamedTuple):
+    """A branch of equilibria under growing load, as far as it is known."""
+
+    q: Float[Array, " dofs"]
+    part: Scalar  # of the load reached
+    stride: Scalar  # the part that is added next
+    tangent: Float[Array, "dofs dofs"]  # at `q`, under all of the load, once done
+    found: Diagnostics  # of the latest search
+    ended: Bool[Array, ""]
+
+
+@eqx.filter_custom_jvp
+def _follow(
+    statics: Statics, q0: Float[Array, " dofs"], steps: int
+) -> tuple[Float[Array, " dofs"], Diagnostics, Float[Array, "dofs dofs"]]:
+    """The equilibrium that is reached from `q0`, and the tangent stiffness there.
+
+    Under no load, with the force that is then out of balance held, `q0` is one. All of the load is
+    applied in `steps` parts; where Newton's method fails a part is halved.
+    """
+    none = jnp.zeros((), q0.dtype)
+    unloaded = eqx.tree_at(lambda s: s.part, statics, none).value(q0)
+
+    def loaded(part: Scalar) -> Statics:
+        return eqx.tree_at(lambda s: (s.part, s.unbalanced), statics, (part, unloaded))
+
+    def advance(branch: _Branch) -> _Branch:
+        tangent = jax.jacfwd(loaded(branch.part).value)(branch.q)
+        last = (branch.part == 1) | (branch.stride < SMALLEST_PART)
+        measure, inverse = _approximate(statics, tangent)
+        part = jnp.minimum(branch.part + branch.stride, 1)
+        part = jnp.where(part > 1 - SMALLEST_PART, 1, part)
+
+        def search(branch: _Branch) -> _Branch:
+            q, found = search_root(loaded(part), branch.q, measure, inverse)
+            reached = found.code == RESULTS.successful
+            return branch._replace(
+                q=q,
+                part=jnp.where(reached, part, branch.part),
+                stride=jnp.where(reached, 1, 0.25) * branch.stride,
+                found=found,
+            )
+
+        branch = jax.lax.cond(last, lambda b: b, search, branch)
+        return branch._replace(tangent=tangent, ended=last)
+
+    start = _Branch(
+        q0,
+        none,
+        jnp.asarray(1 / steps, q0.dtype),
+        jnp.zeros((len(q0), len(q0)), q0.dtype),
+        Diagnostics(none, none, none, none),
+        jnp.asarray(False),
+    )
+    branch = jax.lax.while_loop(lambda branch: ~branch.ended, advance, start)
+    return branch.q, branch.found, branch.tangent
+
+
+@_follow.def_jvp
+def _follow_jvp(primals: tuple, tangents: tuple) -> tuple:
+    statics, _, _ = primals
+    moved, _, _ = tangents
+    q, found, tangent = _follow(*primals)
+    inverse = _approximate(statics, tangent)[1]
+    reached = found.code == RESULTS.successful
+    shift = implicit_tangent(statics, moved, q, reached, inverse)
+    return (q, found, tangent), (shift, jax.tree.map(lambda _: None, found), None)
 
 
 class _Tangent(ApproximateInverse):
@@ -138,18 +210,17 @@ class _Tangent(ApproximateInverse):
         return jax.scipy.linalg.lu_solve(self.factors, r, trans=1)
 
 
-def _approximate(statics: Statics, q: Array) -> tuple[Measure, _Tangent]:
+def _approximate(statics: Statics, tangent: Array) -> tuple[Measure, _Tangent]:
     """Sizes are in sqrt(J); what matters is the energy that the robot can store."""
-    statics, q = jax.lax.stop_gradient((statics, q))
-    tangent = jax.jacfwd(statics.value)(q)
     rows = jnp.sum(jnp.abs(tangent), axis=1)
-    floor = jnp.finfo(q.dtype).eps * jnp.max(rows)
-    weights = jnp.sqrt(jnp.where(rows > floor, rows, jnp.maximum(floor, jnp.finfo(q.dtype).tiny)))
+    floor = jnp.finfo(tangent.dtype).eps * jnp.max(rows)
+    tiny = jnp.finfo(tangent.dtype).tiny
+    weights = jnp.sqrt(jnp.where(rows > floor, rows, jnp.maximum(floor, tiny)))
     chain = statics.mechanics.chain
     mass = sum(jnp.sum(kind.mass[..., -1, -1]) for kind in chain.kinds)
     weight = mass * jnp.sqrt(jnp.sum(chain.gravity**2))
     scale = jnp.sqrt(weight * jnp.sum(chain.lengths))
     measure = Measure(weights, jnp.where(jnp.isfinite(scale), scale, 0))
     # at a singular point, such as the onset of buckling, some direction is as good as another
-    tangent = tangent + floor * jnp.eye(len(q), dtype=q.dtype)
+    tangent = tangent + floor * jnp.eye(len(tangent), dtype=tangent.dtype)
     return measure, _Tangent(jax.scipy.linalg.lu_factor(tangent))

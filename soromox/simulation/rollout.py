@@ -12,6 +12,7 @@ from jaxtyping import Array, Int, Scalar
 from soromox.actuation import ActuatedHost, loads
 from soromox.numerics.checks import ArrayLike, as_array, check_positive, concrete
 from soromox.simulation import implicit
+from soromox.simulation.adaptive import Adaptive, substeps
 from soromox.simulation.checkpointing import checkpointed_scan
 from soromox.simulation.inputs import (
     Signal,
@@ -102,6 +103,7 @@ def rollout_to(
     throw: bool = False,
     tau_ext: Signal | None = None,
     control_every: int = 1,
+    adaptive: Adaptive | None = None,
 ) -> SystemState:
     """The motion from `initial_state` on: states with a leading time axis.
 
@@ -123,6 +125,7 @@ def rollout_to(
     - `progress`: shows a bar.
     - `throw`: raises `RuntimeError` if a step fails, unless the call is being traced.
     - `tau_ext`: generalized force (n,), (steps, n), or a function of time.
+    - `adaptive`: takes each step in substeps whose error is controlled; not for `BDF2` and `BDF3`.
 
     Raises `ValueError` for wrong shapes, times that do not fit and arguments that exclude each
     other.
@@ -138,14 +141,21 @@ def rollout_to(
         raise ValueError("Give either `u` or `controller`.")
     if controller is None and u is None:
         u = checked_control(robot, state, None)
+    scheme = BackwardEuler() if scheme is None else scheme
+    if adaptive is not None and scheme.multistep is not None:
+        raise ValueError(
+            f"`adaptive` needs a scheme of one step, got {type(scheme).__name__}: a change of step "
+            "length would start it anew."
+        )
     u = checked_signal(u, "u", dtype, loads.num_channels(robot), num_steps)
     tau_ext = checked_signal(tau_ext, "tau_ext", dtype, robot.num_dofs, num_steps)
     plan = _Plan(
         num_steps,
         int(save_every),
         int(control_every),
-        BackwardEuler() if scheme is None else scheme,
+        scheme,
         Progress(num_steps) if progress else None,
+        adaptive,
     )
     trajectory = _rollout(in_dtype(robot, dtype), state, u, tau_ext, span, plan, controller)
     if throw:
@@ -174,6 +184,7 @@ class _Plan(NamedTuple):
     control_every: int
     scheme: AbstractScheme
     progress: Progress | None
+    adaptive: Adaptive | None
 
 
 def _span(
@@ -217,6 +228,7 @@ class _Carry(NamedTuple):
     control_state: Any
     code: Int[Array, ""]  # of the first failure; later steps are not taken
     worst: Scalar  # residual since the last sample
+    substep: Scalar  # part of a step that an adaptive one tries first
 
 
 @eqx.filter_jit
@@ -266,12 +278,16 @@ def _rollout(
             time = span.time(k, num_steps) + node * span.dt
             return _value(u, held, time), _value(tau_ext, tau_row, time)
 
-        new = implicit.step(robot, mechanics, plan.scheme, carry.point, span.dt, inputs)
+        problem = (robot, mechanics, plan.scheme, carry.point, span.dt, inputs)
+        if plan.adaptive is None:
+            new, substep = implicit.step(*problem), carry.substep
+        else:
+            new, substep = substeps(*problem, carry.substep, plan.adaptive)
         worst = jnp.maximum(carry.worst, new.residual)
         if plan.progress is not None:
             plan.progress.report(k)
         frozen = carry.code != RESULTS.successful
-        reached = _Carry(new, held, control_state, new.result, worst)
+        reached = _Carry(new, held, control_state, new.result, worst, substep)
         return implicit.keep_where(frozen, carry, reached)
 
     def sample(k: Array, carry: _Carry) -> tuple[_Carry, SystemState]:
@@ -285,6 +301,7 @@ def _rollout(
         jax.tree.map(_strong, state.control_state),
         zero,
         jnp.zeros((), dtype),
+        jnp.ones((), dtype),
     )
     if controller is not None:
         carry = carry._replace(u=_first_call(controller, to_state(zero, carry, carry.u)))

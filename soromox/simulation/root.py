@@ -77,6 +77,16 @@ def find_root(
     The derivative is that of the implicit function theorem at the solution, in any mode and order.
     Where the search failed it is zero.
     """
+    return search_root(problem, start, measure, inverse)
+
+
+def search_root(
+    problem: Residual,
+    start: Float[Array, " n"],
+    measure: Measure,
+    inverse: ApproximateInverse,
+) -> tuple[Float[Array, " n"], Diagnostics]:
+    """`find_root` without its derivative, for use within one that has it."""
     search = jax.lax.while_loop(
         lambda s: ~s.done & ~s.stuck & (s.trials < MAX_TRIALS),
         lambda s: _advance(problem, s, measure, inverse),
@@ -98,14 +108,25 @@ def _find_root_jvp(primals, tangents):
     problem, _, _, inverse = primals
     moved, *_ = tangents
     x, diagnostics = checkpoint_name(find_root(*primals), SOLUTION)
-    no_tangents = jax.tree.map(lambda _: None, diagnostics)
-    if not jax.tree.leaves(moved):
-        return (x, diagnostics), (None, no_tangents)
     found = diagnostics.code == RESULTS.successful
+    shift = implicit_tangent(problem, moved, x, found, inverse)
+    return (x, diagnostics), (shift, jax.tree.map(lambda _: None, diagnostics))
+
+
+def implicit_tangent(
+    problem: Residual,
+    moved: Residual,
+    x: Float[Array, " n"],
+    found: Bool[Array, ""],
+    inverse: ApproximateInverse,
+) -> Float[Array, " n"] | None:
+    """How the root x shifts when the inputs of `problem` move by `moved`; 0 where none was found."""
+    if not jax.tree.leaves(moved):
+        return None
     push = eqx.filter_jvp(lambda problem: problem.value(x), (problem,), (moved,))[1]
     matvec = jax.linearize(problem.value, x)[1]
     shift = linear_solve(matvec, jnp.where(found, push, 0), inverse)
-    return (x, diagnostics), (-jnp.where(found, shift, 0), no_tangents)
+    return -jnp.where(found, shift, 0)
 
 
 class _Search(NamedTuple):

@@ -24,6 +24,7 @@ class RESULTS(enum.IntEnum):
     not_converged = 2
     non_finite = 3
     rejected_command = 4
+    too_many_substeps = 5
 
     @property
     def message(self) -> str:
@@ -47,6 +48,10 @@ _MESSAGES = {
     RESULTS.rejected_command: (
         "An effort law refused its command (such as a negative force on a tendon that cannot "
         "push). Keep `u` within what the laws accept."
+    ),
+    RESULTS.too_many_substeps: (
+        "The error of an adaptive step was not brought below its tolerance. Allow more "
+        "`max_substeps`, take a smaller `dt`, or larger `rtol` and `atol`."
     ),
 }
 

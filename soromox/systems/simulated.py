@@ -1,11 +1,22 @@
 """The public methods of every robot that move it in time."""
 
+from collections.abc import Sequence
+
+import jax
+import jax.export
 from jaxtyping import Array, Float
 
 from soromox import simulation
 from soromox.actuation import ActuatedHost
 from soromox.numerics.checks import ArrayLike
-from soromox.simulation import AbstractScheme, Controller, Equilibrium, Signal, SystemState
+from soromox.simulation import (
+    AbstractScheme,
+    Adaptive,
+    Controller,
+    Equilibrium,
+    Signal,
+    SystemState,
+)
 
 
 class Simulated(ActuatedHost):
@@ -40,6 +51,7 @@ class Simulated(ActuatedHost):
         throw: bool = False,
         tau_ext: Signal | None = None,
         control_every: int = 1,
+        adaptive: Adaptive | None = None,
     ) -> SystemState:
         """The motion in steps of `dt` [s] up to `t1` or for `num_steps`, with a leading time axis.
 
@@ -60,6 +72,7 @@ class Simulated(ActuatedHost):
             throw,
             tau_ext,
             control_every,
+            adaptive,
         )
 
     def static_equilibrium(
@@ -68,13 +81,29 @@ class Simulated(ActuatedHost):
         tau_ext: ArrayLike | None = None,
         q0: ArrayLike | None = None,
         steps: int = 1,
+        throw: bool = False,
     ) -> Equilibrium:
         """The equilibrium under control `u` (m,) and generalized force `tau_ext` (n,).
 
         Has `.q`, `.residual`, `.result` (also says whether the equilibrium is unstable) and
-        `.smallest_stiffness`. See `soromox.simulation.static_equilibrium`.
+        `.smallest_stiffness`. `throw=True` raises where the search fails. See `soromox.simulation.static_equilibrium`.
         """
-        return simulation.static_equilibrium(self, u, tau_ext, q0, steps)
+        return simulation.static_equilibrium(self, u, tau_ext, q0, steps, throw)
+
+    def export(
+        self,
+        dt: ArrayLike,
+        num_steps: int = 1,
+        scheme: AbstractScheme | None = None,
+        batch_size: int | None = None,
+        platforms: Sequence[str] = ("cpu",),
+    ) -> jax.export.Exported:
+        """`num_steps` implicit steps of `dt` [s] as a compiled program that runs without `soromox`.
+
+        A function `(y, actuator_state, u) -> (y, actuator_state, result, residual)`; `.serialize()`
+        gives bytes. See `soromox.simulation.export`.
+        """
+        return simulation.export(self, dt, num_steps, scheme, batch_size, platforms)
 
     def linearize(
         self, q: ArrayLike, qd: ArrayLike, u: ArrayLike | None = None

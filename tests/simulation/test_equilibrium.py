@@ -104,3 +104,8 @@ def test_modes_of_a_hanging_double_pendulum():
     M = robot.inertia_matrix(np.zeros(2))
     np.testing.assert_allclose(modes.shapes.T @ M @ modes.shapes, np.eye(2), atol=1e-12)
     assert natural_modes(column(1.0), [0.0]).frequencies[0] < 0
+
+
+def test_a_failed_search_raises_on_request():
+    with pytest.raises(RuntimeError, match="unstable.*negative eigenvalue"):
+        static_equilibrium(column(1.0), throw=True)
