@@ -20,19 +20,13 @@ from soromox.actuation import (
     TransmissionImpedance,
     loads,
 )
-from soromox.numerics.parameters import Parameters
 from soromox.systems import SoftRobot
 from tests.hosts import ROUTING, pendulum
-
-
-class QuarticParams(Parameters):
-    stiffness: jax.Array
 
 
 class Quartic(PassiveElement):
     """What an outsider writes: `U = k sum q^4 / 4`, `R = sum |qd|^3 / 3`."""
 
-    params_type = QuarticParams
     stiffness: jax.Array
 
     def energy(self, robot, q):
@@ -167,13 +161,16 @@ def test_the_mask_marks_the_efforts_that_respond(robot, result):
 
 
 def test_element_of_an_outsider_can_be_updated(robot):
-    element = robot.passive_elements[1].update_params(stiffness=2.0)
-    assert element.energy(robot, jnp.ones(3)) == pytest.approx(1.5)
+    element = robot.passive_elements[1]
+    stiffer = element.update_params(stiffness=2.0)
+    assert stiffer.energy(robot, jnp.ones(3)) == pytest.approx(1.5)
+    assert eqx.tree_equal(stiffer.with_params(element.params), element)
+    with pytest.raises(ValueError, match="`Quartic` has no parameter `mass`; it has: stiffness"):
+        element.update_params(mass=1.0)
 
 
 def test_an_energy_that_is_no_scalar_is_refused():
     class Vector(PassiveElement):
-        params_type = QuarticParams
         stiffness: jax.Array
 
         def energy(self, robot, q):

@@ -107,5 +107,5 @@ def test_modes_of_a_hanging_double_pendulum():
 
 
 def test_a_failed_search_raises_on_request():
-    with pytest.raises(RuntimeError, match="unstable.*negative eigenvalue"):
+    with pytest.raises(RuntimeError, match=r"unstable.*negative eigenvalue"):
         static_equilibrium(column(1.0), throw=True)
