@@ -18,6 +18,7 @@ from soromox.simulation.tolerances import Tolerances
 SOLUTION = "soromox_solution"
 
 MAX_CHORDS = 25
+MAX_FULL_STEPS = 12
 MAX_TRIALS = 60
 SMALLEST_FRACTION = 2.0**-30
 
@@ -65,8 +66,10 @@ def find_root(
     """Solves `problem.value(x) = 0` to rounding; returns `start` where that fails.
 
     First a chord iteration with the approximate inverse P. Where it contracts poorly, Newton's
-    method with damped steps: a step is taken as far as the *next* Newton step, computed at its end,
-    is shorter (scale-free, and kinks such as slack cables do not stall it).
+    method: some full steps, which find their way across kinks such as that of a cable that
+    tautens, though a step may be longer than the one before. Where they do not end, damped steps
+    from the best point seen: a step is taken as far as the *next* Newton step, computed at its end,
+    is shorter, which is scale-free.
 
     The matrix of a Newton step is `P J`, close to the identity in all but a few directions however
     stiff the system, so forward differences of `P value` give it well: the result depends on it
@@ -134,9 +137,9 @@ class _Search(NamedTuple):
     correction: Float[Array, " n"]  # `-P value(x)`, once known
     matrix: Float[Array, "n n"]  # `P J` at `x`, its first `column` columns
     column: Int[Array, ""]  # -1: `x` itself is to be evaluated
-    best: Float[Array, " n"]  # last point taken; the solution once done
+    best: Float[Array, " n"]  # best point taken; the solution once done
     size: Scalar  # of the correction or Newton step at `best`
-    previous: Scalar  # size of the chord before
+    previous: Scalar  # size of the chord or of the full Newton step before
     step: Float[Array, " n"]  # Newton step from `best`
     fraction: Scalar  # of the step that is tried
     newton: Bool[Array, ""]
@@ -208,7 +211,7 @@ def _chord_step(search: _Search, correction: Float[Array, " n"], measure: Measur
         x=jnp.where(newton, best, x),
         best=best,
         size=jnp.where(newton, jnp.inf, jnp.where(better, size, search.size)),
-        previous=size,
+        previous=jnp.where(newton, jnp.inf, size),
         newton=newton,
         chords=chords,
         done=done,
@@ -219,20 +222,27 @@ def _newton_step(search: _Search, measure: Measure) -> _Search:
     x = search.x
     step = jnp.linalg.solve(search.matrix, search.correction)
     size = jnp.where(jnp.all(jnp.isfinite(search.correction)), measure.size(step), jnp.nan)
-    shorter = jnp.isfinite(size) & (size <= (1 - search.fraction / 4) * search.size)
-    ratio = jnp.where(search.fraction == 1, size / search.size, 1)
+    is_finite = jnp.isfinite(size)
+    is_full = search.fraction == 1
+    shorter = is_finite & (size <= (1 - search.fraction / 4) * search.size)
+    ratio = jnp.where(is_full, size / search.previous, 1)
     done = Tolerances.of(x.dtype).reached(size, ratio, measure.scale + measure.size(x))
     taken = done | shorter
     best = jnp.where(done, x + step, jnp.where(taken, x, search.best))
-    step = jnp.where(taken, step, search.step)
-    smaller = search.fraction * jnp.where(jnp.isfinite(size), 0.5, 0.125)
-    fraction = jnp.where(taken, jnp.minimum(4 * search.fraction, 1), smaller).astype(x.dtype)
+    best_step = jnp.where(taken, step, search.step)
+
+    free = is_finite & is_full & (search.trials < MAX_FULL_STEPS)
+    smaller = search.fraction * jnp.where(is_finite, 0.5, 0.125)
+    fraction = jnp.where(taken, jnp.minimum(4 * search.fraction, 1), smaller)
+    fraction = jnp.where(free, 1, fraction).astype(x.dtype)
+    damped = best + fraction * best_step
     return search._replace(
-        x=best + fraction * step,
+        x=jnp.where(free & ~done, x + step, damped),
         column=jnp.asarray(-1, jnp.int32),
         best=best,
         size=jnp.where(taken, size, search.size),
-        step=step,
+        previous=size,
+        step=best_step,
         fraction=fraction,
         trials=search.trials + 1,
         done=done,

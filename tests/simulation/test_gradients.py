@@ -51,7 +51,7 @@ def complex_step(num_steps):
         pytest.param(10, 10, marks=pytest.mark.slow),
         pytest.param(997, 1, marks=pytest.mark.slow),  # prime: the last chunk is not full
         pytest.param(1994, 997, marks=pytest.mark.slow),
-        (5000, 5),
+        (10_000, 10),
     ],
 )
 def test_gradient_of_a_linear_rollout_is_exact(num_steps, save_every):

@@ -151,10 +151,10 @@ def test_structured_step_equals_dense_newton():
 class DeadLoad(PassiveElement):
     """A weight on the tip, whichever way the rod bends."""
 
-    force: jax.Array  # upwards [N]
+    lift: jax.Array  # upwards [N]
 
     def energy(self, robot, q):
-        return -self.force * robot.forward_kinematics(q, robot.length)[2]
+        return -self.lift * robot.forward_kinematics(q, robot.length)[2]
 
     def dissipation(self, robot, q, qd):
         return jnp.zeros(())
@@ -170,7 +170,7 @@ def test_a_rod_buckles_under_the_load_of_euler():
     critical = np.pi**2 * 1e6 * SECOND_MOMENT / (4 * LENGTH**2)
 
     def load(part):
-        loaded = eqx.tree_at(lambda r: r.passive_elements[0].force, robot, -part * critical)
+        loaded = eqx.tree_at(lambda r: r.passive_elements[0].lift, robot, -part * critical)
         return loaded.static_equilibrium(q0=jnp.zeros(4))
 
     found = jax.jit(jax.vmap(load))(jnp.array([0.98, 1.02]))
