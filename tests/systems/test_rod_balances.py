@@ -108,7 +108,7 @@ def test_energy_balance_closes_over_a_driven_and_damped_motion(make: Callable[..
             gain, work = gain + part, work + powers
         return abs(gain - jnp.sum(work)), jnp.min(jnp.abs(work))
 
-    (coarse, _), (fine, flow) = residual(0.02, 1), residual(0.01, 2)
+    (coarse, _), (fine, flow) = residual(0.005, 2), residual(0.0025, 4)
     assert fine < 1e-3 * flow
     assert np.log2(coarse / fine) > 2.5
 

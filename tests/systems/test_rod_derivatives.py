@@ -74,7 +74,7 @@ def variable() -> GVS:
     segment = GVSSegment(
         link(),
         JointSpec.revolute("y", stiffness=0.5, damping=0.1),
-        StrainBasisSpec("legendre", ["kappa_y", "kappa_z"], [0, 1, 0, 0, 0, 0]),
+        StrainBasisSpec("legendre", ["kappa_x", "kappa_z"], [0, 0, 1, 0, 0, 0]),
     )
     return GVS.from_segments(
         segment, gravity=[1.0, -2.0, -9.0], actuators=ThreadlikeActuator.tendons(ROUTING)
