@@ -11,7 +11,17 @@ from scipy.linalg import eigh
 from scipy.optimize import brentq
 
 from soromox.actuation import ThreadlikeActuator, ThreadlikeImpedance, ThreadlikeRouting
-from soromox.systems import PCS, LinearProfile, LinkSpec, PCSStructure, PlanarPCS, base_poses
+from soromox.systems import (
+    GVS,
+    PCS,
+    GVSSegment,
+    LinearProfile,
+    LinkSpec,
+    PCSStructure,
+    PlanarPCS,
+    StrainBasisSpec,
+    base_poses,
+)
 
 
 def rod(kind=PlanarPCS, count=1, length=1.0, mask=None, points=5, gravity=None, **section):
@@ -150,6 +160,41 @@ def test_large_deflection_converges_to_the_elastica():
     assert errors[-1] < 5e-3
     orders = np.log2(np.array(errors[:-1]) / errors[1:])
     assert np.all(np.abs(orders - 2) < 0.2), errors
+
+
+@pytest.mark.slow
+def test_gauss_points_converge_to_the_elastica_at_fourth_order():
+    """One link of polynomial curvature; its Magnus steps lie between the Gauss points."""
+    flexural = 1e6 * np.pi * 0.01**4 / 4
+    load = 3.0 * flexural
+    expected = elastica(load, 1.0, flexural)
+    link = LinkSpec.circular(
+        length=1.0, radius=0.01, density=1000.0, young_modulus=1e6, poisson_ratio=0.25
+    )
+    basis = StrainBasisSpec("legendre", ["kappa_z"], 9)
+    pull = jnp.array([0.0, 0.0, 0.0, 0.0, load, 0.0])
+    errors = []
+    for points in (10, 20, 40):
+        robot = GVS.from_segments(
+            GVSSegment(link, basis=basis, num_gauss_points=points),
+            gravity=np.zeros(3),
+            base_pose=base_poses.horizontal(),
+        )
+
+        @jax.jit
+        def residual(q, share, robot=robot):
+            push = lambda q: robot.external_force(q, 1.0, share * pull)
+            unbalanced = lambda q: robot.elastic_force(q) - push(q)
+            return unbalanced(q), jax.jacfwd(unbalanced)(q), robot.forward_kinematics(q, 1.0)
+
+        q = np.zeros(10)
+        for share in np.repeat([0.25, 0.5, 0.75, 1.0], [3, 3, 3, 8]):
+            r, K, tip = residual(q, share)
+            q = q - np.linalg.solve(K, r)
+        assert np.abs(r).max() < 1e-10 * load
+        errors.append(np.abs(tip[:2, 3] - expected).max())
+    assert errors[-1] < 1e-5
+    assert np.all(np.log2(np.array(errors[:-1]) / errors[1:]) > 3.5), errors
 
 
 def test_bending_frequencies_of_a_clamped_rod():
