@@ -17,11 +17,21 @@ from soromox.actuation import (
     LinearJoint,
     MaterialPoint,
     SpatialTendonTransmission,
+    ThreadlikeRouting,
+    ThreadlikeTransmission,
     Transmission,
     Waypoint,
 )
 from soromox.chain.hosts import Host
-from soromox.systems import LinkSpec, PlanarPCS, SoftRobot
+from soromox.systems import (
+    GVS,
+    GVSSegment,
+    JointSpec,
+    LinkSpec,
+    PlanarPCS,
+    SoftRobot,
+    StrainBasisSpec,
+)
 from tests.hosts import ROUTING, floating_pendulum, hand, muscle_params, pendulum, umarm
 
 
@@ -89,6 +99,23 @@ def material_tendon() -> tuple[SoftRobot, Transmission]:
     return robot, SpatialTendonTransmission([Waypoint(-1, [-0.03, 0.02, 0.0]), *points])
 
 
+def threadlike_paths() -> tuple[SoftRobot, Transmission]:
+    """Two paths on both sides of a rod; one crosses a joint with a rotation and a translation."""
+    link = LinkSpec.circular(
+        length=0.1, radius=0.01, density=1000.0, young_modulus=1e5, poisson_ratio=0.5
+    )
+    soft = GVSSegment(link, basis=StrainBasisSpec("legendre", ["kappa_y", "kappa_z"], 1))
+    rigid = GVSSegment(link, JointSpec.helical([1.0, 1.0, 2.0], 0.01))
+    routing = ThreadlikeRouting.linear(
+        [[0.0, 0.006, 0.002], [0.0, -0.005, 0.001]],
+        [[0.0, 0.01, 0.0], [0.0, 0.0, -0.01]],
+        0,
+        (1, 0),
+    )
+    robot = GVS.from_segments([soft, rigid], floating_base=True)
+    return robot, ThreadlikeTransmission(routing)
+
+
 def muscles() -> tuple[SoftRobot, Transmission]:
     return umarm(), ArticulatedMcKibbenTransmission(muscle_params())
 
@@ -101,6 +128,7 @@ TRANSMISSIONS: dict[str, Callable[[], tuple[SoftRobot, Transmission]]] = {
     "planar_spatial_tendon": planar_spatial_tendon,
     "spatial_tendons": spatial_tendons,
     "material_tendon": material_tendon,
+    "threadlike_paths": threadlike_paths,
     "muscles": muscles,
     "outsider": lambda: (pendulum(), Square()),
 }

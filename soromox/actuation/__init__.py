@@ -17,17 +17,15 @@ from soromox.actuation.articulated_tendon import (
     ArticulatedTendonTransmission as ArticulatedTendonTransmission,
     ArticulatedTendonTransmissionParams as ArticulatedTendonTransmissionParams,
 )
+from soromox.actuation.channels import (
+    ActuatorMetadata as ActuatorMetadata,
+)
 from soromox.actuation.core import (
     ActuatedHost as ActuatedHost,
     Actuator as Actuator,
-    ActuatorMetadata as ActuatorMetadata,
     ActuatorParams as ActuatorParams,
-    EffortModel as EffortModel,
     PassiveElement as PassiveElement,
-    RestoringLaw as RestoringLaw,
-    RestrictedControl as RestrictedControl,
     SizedTransmission as SizedTransmission,
-    StatefulLaw as StatefulLaw,
     Transmission as Transmission,
 )
 from soromox.actuation.efforts import (
@@ -42,6 +40,12 @@ from soromox.actuation.impedance import (
     ArticulatedTendonImpedance as ArticulatedTendonImpedance,
     TransmissionImpedance as TransmissionImpedance,
     TransmissionImpedanceParams as TransmissionImpedanceParams,
+)
+from soromox.actuation.laws import (
+    EffortModel as EffortModel,
+    RestoringLaw as RestoringLaw,
+    RestrictedControl as RestrictedControl,
+    StatefulLaw as StatefulLaw,
 )
 from soromox.actuation.mckibben import (
     ArticulatedMcKibbenActuator as ArticulatedMcKibbenActuator,

@@ -7,16 +7,21 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from soromox.actuation.core import (
-    Actuator,
-    EffortModel,
-    SizedTransmission,
-    Transmission,
+from soromox.actuation.channels import (
     at_rest,
     channel_bounds,
+    channel_units,
     numbered,
 )
+from soromox.actuation.core import (
+    Actuator,
+    SizedTransmission,
+    Transmission,
+)
 from soromox.actuation.efforts import DirectEffort
+from soromox.actuation.laws import (
+    EffortModel,
+)
 from soromox.numerics.checks import ArrayLike, float_dtype
 
 
@@ -103,12 +108,3 @@ def require_parts(transmission: Transmission, effort_model: EffortModel) -> None
         raise TypeError(
             f"`effort_model` needs an instance of an `EffortModel`, got {effort_model!r}."
         )
-
-
-def channel_units(units: Sequence[str] | str | None, count: int) -> tuple[str, ...]:
-    """One unit for each channel; one string holds for all, `None` is `"N"`."""
-    units = "N" if units is None else units
-    units = (units,) * count if isinstance(units, str) else tuple(units)
-    if len(units) != count:
-        raise ValueError(f"`units` needs one entry for each of {count} channels, got {units}.")
-    return units

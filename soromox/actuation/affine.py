@@ -9,18 +9,23 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from soromox.actuation.actuators import channel_units, require_parts
+from soromox.actuation.actuators import require_parts
+from soromox.actuation.channels import (
+    at_rest,
+    channel_bounds,
+    channel_units,
+    numbered,
+)
 from soromox.actuation.core import (
     Actuator,
-    EffortModel,
     Orientation,
     SizedTransmission,
     Transmission,
-    at_rest,
-    channel_bounds,
-    numbered,
 )
 from soromox.actuation.efforts import DirectEffort
+from soromox.actuation.laws import (
+    EffortModel,
+)
 from soromox.actuation.parametrised import Parametrised
 from soromox.chain.hosts import Host
 from soromox.numerics import matmul

@@ -7,22 +7,27 @@ import equinox as eqx
 import numpy as np
 from jaxtyping import Array, Float
 
-from soromox.actuation.actuators import channel_units, require_parts
+from soromox.actuation.actuators import require_parts
 from soromox.actuation.affine import (
     affine_coordinates,
     affine_numbers,
     needs_matching_dofs,
 )
-from soromox.actuation.core import (
-    Actuator,
-    EffortModel,
-    Orientation,
-    SizedTransmission,
+from soromox.actuation.channels import (
     at_rest,
     channel_bounds,
+    channel_units,
     numbered,
 )
+from soromox.actuation.core import (
+    Actuator,
+    Orientation,
+    SizedTransmission,
+)
 from soromox.actuation.efforts import DirectEffort
+from soromox.actuation.laws import (
+    EffortModel,
+)
 from soromox.actuation.parametrised import Parametrised
 from soromox.chain.hosts import Host, JointRouted
 from soromox.numerics.checks import ArrayLike, concrete

@@ -1,4 +1,4 @@
-"""Transmissions, effort laws, actuators and passive elements: the four seams of actuation.
+"""Transmissions, actuators and passive elements: with the effort laws, the seams of actuation.
 
 A transmission maps the configuration to coordinates `y`; a law turns control, coordinate and
 velocity into the conjugate effort `e`; the generalized force is `A e` with `A = (dy/dq)^T`, so that
@@ -7,18 +7,18 @@ velocity into the conjugate effort `e`; the generalized force is `A e` with `A =
 
 import abc
 from collections.abc import Callable
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from equinox import AbstractClassVar, AbstractVar
-from jaxtyping import Array, Bool, Float, Scalar
+from jaxtyping import Array, Float, Scalar
 
+from soromox.actuation.channels import ActuatorMetadata, check_bounds
+from soromox.actuation.laws import EffortModel, RestoringLaw, StatefulLaw, num_states
 from soromox.actuation.parametrised import Composed
 from soromox.chain.hosts import Host
-from soromox.numerics.checks import ArrayLike, broadcast, check_values, concrete, on_device
 from soromox.numerics.parameters import Parameters
 
 
@@ -102,129 +102,6 @@ def coordinate_shape(transmission: Transmission, robot: Host) -> jax.ShapeDtypeS
     return jax.eval_shape(lambda q: transmission.coordinates(robot, q), q)
 
 
-class EffortModel(Parameters):
-    """The law between control, coordinate and effort, all of one length: the channels.
-
-    `is_feedforward` declares that the effort depends on the control alone.
-    """
-
-    is_feedforward: ClassVar[bool] = False
-
-    @abc.abstractmethod
-    def effort(
-        self,
-        control: Float[Array, " channels"],
-        coordinate: Float[Array, " channels"],
-        velocity: Float[Array, " channels"],
-    ) -> Float[Array, " channels"]:
-        """The effort `e` conjugate to the coordinate: `yd . e` is power put into the body."""
-
-
-class RestoringLaw(EffortModel):
-    """A law of a path's length: it gives a load, positive in tension.
-
-    `load` sees `x`, which grows as the path lengthens: `x = sigma y` with `sigma = -1` on a
-    transmission whose orientation is contraction and +1 on any other. The effort is
-    `e = -sigma load`. `law_effort` applies sigma; write `load` only.
-    """
-
-    @abc.abstractmethod
-    def load(
-        self,
-        control: Float[Array, " channels"],
-        extension: Float[Array, " channels"],
-        rate: Float[Array, " channels"],
-    ) -> Float[Array, " channels"]:
-        """The load, positive in tension, at extension `x` and rate `xd`."""
-
-    def effort(
-        self,
-        control: Float[Array, " channels"],
-        coordinate: Float[Array, " channels"],
-        velocity: Float[Array, " channels"],
-    ) -> Float[Array, " channels"]:
-        """The effort on a coordinate that grows with length."""
-        return -self.load(control, coordinate, velocity)
-
-
-class RestrictedControl(EffortModel):
-    """A law that some commands make no sense for.
-
-    A refused command raises when it is concrete, and ends a step with its result code. Any other
-    traced call checks at run time only where `checks_traced_control`, because that is a host
-    callback: declare it if a refused command would give a plausible load instead of NaN.
-    """
-
-    checks_traced_control: ClassVar[bool] = False
-
-    @property
-    @abc.abstractmethod
-    def restriction(self) -> str:
-        """What a command must be, as a sentence."""
-
-    @abc.abstractmethod
-    def is_valid(self, control: Float[Array, " channels"]) -> Bool[Array, ""]:
-        """Whether the law accepts this command; NaN must fail."""
-
-
-class StatefulLaw(RestrictedControl):
-    """A law with memory: states that a control drives, and the law that they command.
-
-    `dz/dt = state_derivative(z, u, y, yd)`; the effort is that of `law` under the control
-    `drive(z, u)`. There are `num_states` states for each channel. Implicit steps solve the states
-    together with the body; outside of steps they are held.
-    """
-
-    law: AbstractVar[EffortModel]
-
-    @property
-    @abc.abstractmethod
-    def num_states(self) -> int:
-        """Number of states for each channel."""
-
-    @abc.abstractmethod
-    def state_derivative(
-        self,
-        state: Float[Array, "states channels"],
-        control: Float[Array, " channels"],
-        coordinate: Float[Array, " channels"],
-        velocity: Float[Array, " channels"],
-    ) -> Float[Array, "states channels"]:
-        """`dz/dt`; a channel's states may depend on numbers of its own channel only."""
-
-    @abc.abstractmethod
-    def drive(
-        self, state: Float[Array, "states channels"], control: Float[Array, " channels"]
-    ) -> Float[Array, " channels"]:
-        """The control of `law`."""
-
-    @property
-    def restriction(self) -> str:
-        inner = self.law.restriction if isinstance(self.law, RestrictedControl) else ""
-        return f"the command must be finite. {inner}".strip()
-
-    def is_valid(self, control: Float[Array, " channels"]) -> Bool[Array, ""]:
-        finite = jnp.all(jnp.isfinite(control))
-        if isinstance(self.law, RestrictedControl):
-            return finite & self.law.is_valid(control)
-        return finite
-
-    def effort(
-        self,
-        control: Float[Array, " channels"],
-        coordinate: Float[Array, " channels"],
-        velocity: Float[Array, " channels"],
-    ) -> Float[Array, " channels"]:
-        """The effort with all states zero."""
-        state = jnp.zeros((self.num_states, *control.shape), control.dtype)
-        return self.law.effort(self.drive(state, control), coordinate, velocity)
-
-
-def num_states(law: EffortModel) -> int:
-    """Number of states of a law for each channel."""
-    return law.num_states if isinstance(law, StatefulLaw) else 0
-
-
 def sign(transmission: Transmission) -> int:
     """`sigma`: -1 where the coordinate grows as the path shortens, +1 elsewhere."""
     return -1 if transmission.orientation == "contraction" else 1
@@ -245,16 +122,6 @@ def law_effort(
         return law_effort(transmission, law.law, law.drive(states, control), y, yd)
     sigma = sign(transmission) if isinstance(law, RestoringLaw) else 1
     return sigma * law.effort(control, sigma * y, sigma * yd)
-
-
-class ActuatorMetadata(NamedTuple):
-    """What the channels of an actuator are: names, units, and bounds for controllers."""
-
-    kind: str
-    labels: tuple[str, ...]
-    units: tuple[str, ...]
-    lower_bounds: Float[Array, " channels"]
-    upper_bounds: Float[Array, " channels"]
 
 
 class ActuatorParams(Parameters):
@@ -463,34 +330,6 @@ class ActuatedHost(Host):
     passive_elements: AbstractVar[tuple[PassiveElement, ...]]
 
 
-def channel_bounds(
-    lower: ArrayLike | None,
-    upper: ArrayLike | None,
-    num_channels: int,
-    dtype: np.dtype,
-    default: tuple[float, float] = (-np.inf, np.inf),
-) -> tuple[Float[Array, " channels"], Float[Array, " channels"]]:
-    """Bounds as one pair of arrays; a scalar holds for all channels, `None` is the default."""
-    lower = broadcast(default[0] if lower is None else lower, "lower_bounds", dtype, num_channels)
-    upper = broadcast(default[1] if upper is None else upper, "upper_bounds", dtype, num_channels)
-    check_bounds(lower, upper)
-    return lower, upper
-
-
-def check_bounds(lower: Any, upper: Any) -> None:
-    """Raises if a bound is NaN or a lower one lies above its upper one."""
-    if not (eqx.is_array_like(lower) and eqx.is_array_like(upper)):
-        return  # stand-ins within a tree operation
-    check_values(lower, lambda x: ~np.isnan(x), "`lower_bounds` must not be NaN.")
-    check_values(upper, lambda x: ~np.isnan(x), "`upper_bounds` must not be NaN.")
-    low, high = concrete(lower), concrete(upper)
-    if low is not None and high is not None and np.any(low > high):
-        raise ValueError(
-            f"Every entry of `lower_bounds` must be at most its entry of `upper_bounds`, got "
-            f"{low} and {high}."
-        )
-
-
 def check_dtype(part: eqx.Module, robot: Host) -> None:
     """Raises `TypeError` if a part has numbers of another precision than the robot."""
     for leaf in jax.tree.leaves(eqx.filter(part, eqx.is_inexact_array)):
@@ -500,13 +339,3 @@ def check_dtype(part: eqx.Module, robot: Host) -> None:
                 f"{type(robot).__name__} is {robot.dtype}: construct it from "
                 f"`jnp.asarray(values, jnp.{robot.dtype})`."
             )
-
-
-def at_rest(law: EffortModel, num_channels: int, dtype: np.dtype) -> Float[Array, " variables"]:
-    """Zero commands and states, as stored in an actuator."""
-    return on_device(np.zeros(num_channels * (1 + num_states(law)), dtype))
-
-
-def numbered(name: str, count: int) -> tuple[str, ...]:
-    """`name_0, name_1, ...`."""
-    return tuple(f"{name}_{index}" for index in range(count))

@@ -9,7 +9,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Scalar
 
-from soromox.actuation.core import EffortModel, RestoringLaw, RestrictedControl
+from soromox.actuation.laws import (
+    EffortModel,
+    RestoringLaw,
+    RestrictedControl,
+)
 from soromox.numerics.checks import (
     ArrayLike,
     as_array,

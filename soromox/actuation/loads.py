@@ -16,12 +16,14 @@ from jaxtyping import Array, Bool, Float, Scalar
 from soromox.actuation.core import (
     ActuatedHost,
     Actuator,
-    RestrictedControl,
     Transmission,
     law_effort,
     sign,
 )
 from soromox.actuation.impedance import AbstractImpedance
+from soromox.actuation.laws import (
+    RestrictedControl,
+)
 from soromox.actuation.states import backward_euler
 from soromox.numerics.checks import ArrayLike, as_array, concrete
 

@@ -9,17 +9,22 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from soromox.actuation.actuators import channel_units, require_parts
-from soromox.actuation.core import (
-    Actuator,
-    EffortModel,
-    Orientation,
-    SizedTransmission,
+from soromox.actuation.actuators import require_parts
+from soromox.actuation.channels import (
     at_rest,
     channel_bounds,
+    channel_units,
     numbered,
 )
+from soromox.actuation.core import (
+    Actuator,
+    Orientation,
+    SizedTransmission,
+)
 from soromox.actuation.efforts import DirectEffort
+from soromox.actuation.laws import (
+    EffortModel,
+)
 from soromox.actuation.parametrised import Parametrised
 from soromox.chain.hosts import Host, JointRouted, LinkFramed
 from soromox.numerics import einsum, norm

@@ -11,7 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from soromox.actuation.core import Orientation, SizedTransmission
+from soromox.actuation.core import (
+    Orientation,
+    SizedTransmission,
+)
 from soromox.actuation.parametrised import Parametrised
 from soromox.chain.bodies import free_joint
 from soromox.chain.hosts import Host, JointRouted, LinkFramed, MaterialFramed

@@ -7,8 +7,13 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from soromox.actuation.core import EffortModel, RestoringLaw, RestrictedControl, StatefulLaw
 from soromox.actuation.efforts import DirectEffort, per_channel, positive_part
+from soromox.actuation.laws import (
+    EffortModel,
+    RestoringLaw,
+    RestrictedControl,
+    StatefulLaw,
+)
 from soromox.numerics.checks import (
     ArrayLike,
     check_non_negative,

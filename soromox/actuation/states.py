@@ -7,7 +7,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Scalar
 
-from soromox.actuation.core import StatefulLaw
+from soromox.actuation.laws import (
+    StatefulLaw,
+)
 
 
 _ITERATIONS = 12

@@ -10,7 +10,10 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Float
 
-from soromox.actuation.core import Orientation, SizedTransmission
+from soromox.actuation.core import (
+    Orientation,
+    SizedTransmission,
+)
 from soromox.actuation.parametrised import Parametrised
 from soromox.chain.hosts import Host, JointCrossed, MaterialFramed
 from soromox.numerics import einsum, norm

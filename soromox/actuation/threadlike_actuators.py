@@ -7,17 +7,22 @@ import jax
 import numpy as np
 from jaxtyping import Array, Float, Scalar
 
-from soromox.actuation.actuators import channel_units, require_parts
-from soromox.actuation.core import (
-    Actuator,
-    EffortModel,
-    Orientation,
+from soromox.actuation.actuators import require_parts
+from soromox.actuation.channels import (
     at_rest,
     channel_bounds,
+    channel_units,
     numbered,
+)
+from soromox.actuation.core import (
+    Actuator,
+    Orientation,
 )
 from soromox.actuation.efforts import DirectEffort
 from soromox.actuation.impedance import AbstractImpedance, check_impedance, quadratic
+from soromox.actuation.laws import (
+    EffortModel,
+)
 from soromox.actuation.threadlike import (
     BaseThreadlikeRoutingParams,
     JointCrossing,

@@ -179,11 +179,12 @@ def _advance(
     scale = jnp.where((scale > 0) & jnp.isfinite(scale), scale, 1)
     offsets = jnp.finfo(dtype).eps ** 0.5 * scale / measure.weights
     chosen = jnp.arange(n, dtype=jnp.int32) == search.column
-    correction = -inverse.solve(problem.value(search.x + jnp.where(chosen, offsets, 0)))
+    offset = jnp.where(chosen, offsets, 0)
+    correction = -inverse.solve(problem.value(search.x + offset))
 
-    column = (search.correction - correction) / offsets
-    matrix = jnp.where(chosen[None, :], column[:, None], search.matrix)
     at_point = search.column < 0
+    column = (search.correction - correction) / jnp.where(at_point, 1, jnp.sum(offset))
+    matrix = jnp.where(chosen[None, :], column[:, None], search.matrix)
     is_finite = jnp.all(jnp.isfinite(correction))
     probing = search._replace(
         matrix=matrix,

@@ -76,11 +76,10 @@ class _Distributed(eqx.Module):
 
     def __call__(self, robot: ContinuumRobot, q: Float[Array, " dofs"]) -> Float[Array, " dofs"]:
         nodes = robot.strain_nodes(q)
-        last = robot.mechanics().chain.backbone[-1]
 
         def pull(s: Array) -> Array:
             wrench = self.density(s) if callable(self.density) else self.density
             wrench = as_array(wrench, "density(s)", q.dtype, (robot.group.DIM,))
-            return terms.jacobian_at(robot, q, s, last).T @ wrench
+            return terms.jacobian_at(robot, q, s, None).T @ wrench
 
         return einsum("sk,skn->n", nodes.weights, jax.vmap(jax.vmap(pull))(nodes.s))

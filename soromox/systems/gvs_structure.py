@@ -25,7 +25,8 @@ class GVSSegment(eqx.Module):
 
     - `basis`: how the link's strain is spanned; `None` (or a basis without active strains) makes
       the link rigid.
-    - `num_gauss_points`: nodes along the link, at least 5 unless it is rigid.
+    - `num_gauss_points`: nodes along the link, at least 5 unless it is rigid. Give no fewer than a
+      strain component has functions, or the stiffness of the link is singular.
     """
 
     link: LinkSpec

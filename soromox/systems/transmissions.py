@@ -17,7 +17,9 @@ from soromox.actuation import (
     TransmissionActuator,
     loads,
 )
-from soromox.actuation.core import numbered
+from soromox.actuation.channels import (
+    numbered,
+)
 from soromox.numerics.checks import ArrayLike, as_array, broadcast
 
 

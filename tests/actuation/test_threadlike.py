@@ -289,6 +289,28 @@ def test_refused_routings(routing, message):
         )
 
 
+class Scale(BaseThreadlikeRoutingParams):
+    value: jax.Array
+
+
+@pytest.mark.parametrize(
+    ("offset", "message"),
+    [
+        (lambda params, s: params.value * jnp.array([[0.1, 0.0, 0.0]]), "has an x-component"),
+        (lambda params, s: jnp.array([[0.0, 1.0, 0.0]]) * jnp.nan, "path 0 is not finite"),
+        (lambda params, s: params.value * jnp.array([[0.0, 1.0, 0.0]]), "outside the body"),
+        (lambda params, s: params.value * jnp.array([0.0, 0.1, 0.0]), r"\(p, 3\), got \(3,\)"),
+    ],
+    ids=["x", "nan", "outside", "shape"],
+)
+def test_refused_routings_of_our_own(offset, message):
+    with pytest.raises(ValueError, match=message):
+        PCS.from_links(
+            [link()],
+            actuators=ThreadlikeActuator.tendons(ThreadlikeRouting(Scale(jnp.array(0.05)), offset)),
+        )
+
+
 def test_outside_is_allowed_on_request():
     routing = ThreadlikeRouting.linear([[0.0, 0.03, 0.0]], allow_outside=True)
     robot = PCS.from_links([link()], actuators=ThreadlikeActuator.tendons(routing))

@@ -237,6 +237,13 @@ def test_stiffness_follows_an_updated_link():
     shorter = robot.update_link_params(length=np.array([0.5, 0.8, 0.9]))
     assert np.isclose(shorter.stiffness_matrix()[0, 0] / K[0, 0], 0.5)
     assert np.isclose(shorter.length, 2.2)
+    zero = np.zeros(robot.num_dofs)
+    D = robot.damping_matrix(zero)[0, 0]
+    assert np.isclose(shorter.damping_matrix(zero)[0, 0] / D, 0.5)
+    # bending of the tapered circle goes with the fourth power of its radius
+    thicker = robot.update_link_params(radius=LinearProfile([0.24, 0.2], [0.16, 0.2]))
+    assert np.isclose(thicker.stiffness_matrix()[0, 0] / K[0, 0], 16)
+    assert np.isclose(thicker.damping_matrix(zero)[0, 0] / D, 16)
     stiffer = robot.update_joint_params(1, stiffness=[0.6])
     assert np.isclose(stiffer.stiffness_matrix()[3, 3], 0.6)
     assert np.isclose(K[3, 3], 0.3)

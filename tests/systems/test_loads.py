@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from soromox.systems import PCS, LinkSpec, PlanarPCS
+from soromox.systems import GVS, PCS, GVSSegment, JointSpec, LinkSpec, PlanarPCS, StrainBasisSpec
 
 
 LINK = LinkSpec.circular(
@@ -37,6 +37,21 @@ def test_weight_as_a_distributed_load(rod):
     np.testing.assert_allclose(rod.distributed_force(q, weight), expected, rtol=1e-12, atol=1e-14)
     varying = rod.distributed_force(q, lambda s: jnp.asarray(weight) * (0 * s + 1))
     np.testing.assert_allclose(varying, expected, rtol=1e-12, atol=1e-14)
+
+
+def test_weight_on_a_floating_chain_with_joints():
+    """Soft and rigid links behind moving joints carry the load alike."""
+    segments = [
+        GVSSegment(LINK, JointSpec.revolute("y"), StrainBasisSpec("legendre", ["kappa_z"], 1)),
+        GVSSegment(LINK, JointSpec.prismatic("y")),
+    ]
+    gravity = np.array([1.0, 2.0, -9.0])
+    robot = GVS.from_segments(segments, gravity=gravity, floating_base=True, actuators=())
+    q = jnp.linspace(-0.4, 0.5, 10)
+    weight = 1200.0 * np.pi * 0.01**2 * np.pad(gravity, (3, 0))
+    np.testing.assert_allclose(
+        robot.distributed_force(q, weight), -robot.gravitational_force(q), rtol=1e-12, atol=1e-14
+    )
 
 
 def test_refused_loads(rod):

@@ -1,5 +1,6 @@
 """Constant-strain rods against closed forms of geometry and beam theory."""
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,7 +10,18 @@ from scipy.interpolate import BarycentricInterpolator
 from scipy.linalg import eigh
 from scipy.optimize import brentq
 
-from soromox.systems import PCS, LinearProfile, LinkSpec, PCSStructure, PlanarPCS, base_poses
+from soromox.actuation import ThreadlikeActuator, ThreadlikeImpedance, ThreadlikeRouting
+from soromox.systems import (
+    GVS,
+    PCS,
+    GVSSegment,
+    LinearProfile,
+    LinkSpec,
+    PCSStructure,
+    PlanarPCS,
+    StrainBasisSpec,
+    base_poses,
+)
 
 
 def rod(kind=PlanarPCS, count=1, length=1.0, mask=None, points=5, gravity=None, **section):
@@ -150,6 +162,41 @@ def test_large_deflection_converges_to_the_elastica():
     assert np.all(np.abs(orders - 2) < 0.2), errors
 
 
+@pytest.mark.slow
+def test_gauss_points_converge_to_the_elastica_at_fourth_order():
+    """One link of polynomial curvature; its Magnus steps lie between the Gauss points."""
+    flexural = 1e6 * np.pi * 0.01**4 / 4
+    load = 3.0 * flexural
+    expected = elastica(load, 1.0, flexural)
+    link = LinkSpec.circular(
+        length=1.0, radius=0.01, density=1000.0, young_modulus=1e6, poisson_ratio=0.25
+    )
+    basis = StrainBasisSpec("legendre", ["kappa_z"], 9)
+    pull = jnp.array([0.0, 0.0, 0.0, 0.0, load, 0.0])
+    errors = []
+    for points in (10, 20, 40):
+        robot = GVS.from_segments(
+            GVSSegment(link, basis=basis, num_gauss_points=points),
+            gravity=np.zeros(3),
+            base_pose=base_poses.horizontal(),
+        )
+
+        @jax.jit
+        def residual(q, share, robot=robot):
+            push = lambda q: robot.external_force(q, 1.0, share * pull)
+            unbalanced = lambda q: robot.elastic_force(q) - push(q)
+            return unbalanced(q), jax.jacfwd(unbalanced)(q), robot.forward_kinematics(q, 1.0)
+
+        q = np.zeros(10)
+        for share in np.repeat([0.25, 0.5, 0.75, 1.0], [3, 3, 3, 8]):
+            r, K, tip = residual(q, share)
+            q = q - np.linalg.solve(K, r)
+        assert np.abs(r).max() < 1e-10 * load
+        errors.append(np.abs(tip[:2, 3] - expected).max())
+    assert errors[-1] < 1e-5
+    assert np.all(np.log2(np.array(errors[:-1]) / errors[1:]) > 3.5), errors
+
+
 def test_bending_frequencies_of_a_clamped_rod():
     L, r = 1.0, 1e-3
     wave = np.sqrt(1e6 * (np.pi * r**4 / 4) / (1000.0 * np.pi * r**2))
@@ -235,35 +282,64 @@ def test_a_rod_in_a_plane_is_the_planar_rod():
         )
         for length in (0.15, 0.1)
     ]
-    planar = PlanarPCS.from_links(links, gravity=(2.0, -9.0), base_pose=[0.4, 0.1, -0.2])
-    half = 0.2
-    spatial = PCS.from_links(
-        links, gravity=(2.0, -9.0, 0.0), base_pose=[0, 0, np.sin(half), np.cos(half), 0.1, -0.2, 0]
+    routing = ThreadlikeRouting.linear(
+        [[0.0, 0.006, 0.0], [0.0, -0.005, 0.0]], [[0.0, -0.01, 0.0], [0.0, 0.02, 0.0]]
     )
+    parts = {
+        "actuators": ThreadlikeActuator.tendons(routing),
+        "passive_elements": ThreadlikeImpedance(
+            routing=routing, stiffness=30.0, damping=2.0, rest_length=0.2
+        ),
+    }
+    half = 0.2
+    turned = [0, 0, np.sin(half), np.cos(half), 0.1, -0.2, 0]
+    planar = PlanarPCS.from_links(
+        links, gravity=(2.0, -9.0), base_pose=[2 * half, 0.1, -0.2], **parts
+    )
+    spatial = PCS.from_links(links, gravity=(2.0, -9.0, 0.0), base_pose=turned, **parts)
     rng = np.random.default_rng(4)
-    q, qd = rng.normal(size=6), rng.normal(size=6)
+    q, qd, qdd = (jnp.asarray(rng.normal(size=6)) for _ in range(3))
     lift = np.zeros((12, 6))
     lift[[2, 3, 4, 8, 9, 10], np.arange(6)] = 1
-    Q, Qd = lift @ q, lift @ qd
-    for name in ("gravitational_force", "elastic_force"):
-        ours = lift.T @ getattr(spatial, name)(Q)
-        assert np.allclose(ours, getattr(planar, name)(q), rtol=1e-12, atol=1e-14), name
-    assert np.allclose(
-        lift.T @ spatial.coriolis_force(Q, Qd), planar.coriolis_force(q, qd), rtol=0, atol=1e-14
+    u = jnp.array([0.7, 0.4])
+
+    @eqx.filter_jit
+    def everything(robot, q, qd, qdd):
+        tip = robot.forward_kinematics(q, 0.2)
+        pose = tip if robot.is_planar else jnp.stack([jnp.asin(tip[1, 0]), tip[0, 3], tip[1, 3]])
+        twist = robot.jacobian(q, 0.2) @ qd
+        return {
+            "energies": jnp.stack(
+                [
+                    robot.kinetic_energy(q, qd),
+                    robot.gravitational_energy(q),
+                    robot.elastic_energy(q),
+                    robot.passive_elastic_energy(q),
+                ]
+            ),
+            "tip": pose,
+            "twist": twist if robot.is_planar else twist[2:5],
+            "lengths": robot.actuator_coordinates(q),
+            "rates": robot.actuator_velocities(q, qd),
+        }, {
+            "coriolis": robot.coriolis_force(q, qd),
+            "gravity": robot.gravitational_force(q),
+            "elastic": robot.elastic_force(q),
+            "actuation": robot.actuation_force(q, u, qd),
+            "inverse_dynamics": robot.inverse_dynamics(q, qd, qdd),
+            "acceleration": robot.forward_acceleration(q, qd, u),
+        }
+
+    numbers, forces = everything(planar, q, qd, qdd)
+    numbers3, forces3 = everything(spatial, lift @ q, lift @ qd, lift @ qdd)
+    for name, value in numbers.items():
+        np.testing.assert_allclose(numbers3[name], value, rtol=1e-12, err_msg=name)
+    for name, value in forces.items():
+        tolerance = (1e-9 if name == "acceleration" else 1e-12) * np.abs(value).max()
+        np.testing.assert_allclose(lift.T @ forces3[name], value, atol=tolerance, err_msg=name)
+    # and nothing drives it out of the plane
+    np.testing.assert_allclose(
+        forces3["acceleration"],
+        lift @ forces["acceleration"],
+        atol=1e-9 * np.abs(forces["acceleration"]).max(),
     )
-    assert np.allclose(
-        lift.T @ spatial.damping_matrix(Q) @ lift, planar.damping_matrix(q), rtol=1e-12
-    )
-    for name, planar_args, spatial_args in (
-        ("kinetic_energy", (q, qd), (Q, Qd)),
-        ("potential_energy", (q,), (Q,)),
-    ):
-        ours, theirs = getattr(spatial, name)(*spatial_args), getattr(planar, name)(*planar_args)
-        assert np.isclose(ours, theirs, rtol=1e-12), name
-    tip, tip3 = planar.forward_kinematics(q, 0.2), spatial.forward_kinematics(Q, 0.2)
-    assert np.allclose(tip3[:2, 3], tip[1:], atol=1e-14)
-    assert np.isclose(tip3[1, 0], np.sin(tip[0]), atol=1e-14)
-    acceleration = spatial.forward_acceleration(Q, Qd)
-    expected = planar.forward_acceleration(q, qd)
-    assert np.abs(lift.T @ acceleration - expected).max() < 1e-9 * np.abs(expected).max()
-    assert np.abs(acceleration - lift @ expected).max() < 1e-9 * np.abs(expected).max()

@@ -7,11 +7,13 @@ import numpy as np
 import pytest
 
 from soromox.systems import (
+    GVS,
     PCS,
     ContinuumLinkParams,
     CrossSectionGeometry,
     ElasticMaterial,
     ExplicitMaterial,
+    GVSSegment,
     LinearProfile,
     LinkSpec,
     PCSParams,
@@ -20,6 +22,7 @@ from soromox.systems import (
     PlanarPCSParams,
     PlanarPCSStructure,
     SoftRobot,
+    StrainBasisSpec,
 )
 
 
@@ -159,11 +162,16 @@ def largest_array(jaxpr) -> int:
     return max(sizes)
 
 
-@pytest.mark.parametrize("kind", [PCS, PlanarPCS])
-def test_forward_dynamics_builds_no_square_matrix(kind):
+def variable_strain(links: list[LinkSpec]) -> GVS:
+    basis = StrainBasisSpec("legendre", ["kappa_y", "kappa_z", "sigma_x"], 1)
+    return GVS.from_segments([GVSSegment(link, basis=basis) for link in links])
+
+
+@pytest.mark.parametrize("make", [PCS.from_links, PlanarPCS.from_links, variable_strain])
+def test_forward_dynamics_builds_no_square_matrix(make):
     sizes = []
     for count in (16, 32):
-        robot = kind.from_links([circular()] * count)
+        robot = make([circular()] * count)
         zero = jnp.zeros(robot.num_dofs)
         traced = jax.make_jaxpr(SoftRobot.forward_acceleration)(robot, zero, zero, zero)
         sizes.append(largest_array(traced.jaxpr))

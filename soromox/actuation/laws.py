@@ -1,0 +1,133 @@
+"""Laws between control, coordinate and effort: what a new actuator law derives from."""
+
+import abc
+from typing import ClassVar
+
+import jax.numpy as jnp
+from equinox import AbstractVar
+from jaxtyping import Array, Bool, Float
+
+from soromox.numerics.parameters import Parameters
+
+
+class EffortModel(Parameters):
+    """The law between control, coordinate and effort, all of one length: the channels.
+
+    `is_feedforward` declares that the effort depends on the control alone.
+    """
+
+    is_feedforward: ClassVar[bool] = False
+
+    @abc.abstractmethod
+    def effort(
+        self,
+        control: Float[Array, " channels"],
+        coordinate: Float[Array, " channels"],
+        velocity: Float[Array, " channels"],
+    ) -> Float[Array, " channels"]:
+        """The effort `e` conjugate to the coordinate: `yd . e` is power put into the body."""
+
+
+class RestoringLaw(EffortModel):
+    """A law of a path's length: it gives a load, positive in tension.
+
+    `load` sees `x`, which grows as the path lengthens: `x = sigma y` with `sigma = -1` on a
+    transmission whose orientation is contraction and +1 on any other. The effort is
+    `e = -sigma load`. `law_effort` applies sigma; write `load` only.
+    """
+
+    @abc.abstractmethod
+    def load(
+        self,
+        control: Float[Array, " channels"],
+        extension: Float[Array, " channels"],
+        rate: Float[Array, " channels"],
+    ) -> Float[Array, " channels"]:
+        """The load, positive in tension, at extension `x` and rate `xd`."""
+
+    def effort(
+        self,
+        control: Float[Array, " channels"],
+        coordinate: Float[Array, " channels"],
+        velocity: Float[Array, " channels"],
+    ) -> Float[Array, " channels"]:
+        """The effort on a coordinate that grows with length."""
+        return -self.load(control, coordinate, velocity)
+
+
+class RestrictedControl(EffortModel):
+    """A law that some commands make no sense for.
+
+    A refused command raises when it is concrete, and ends a step with its result code. Any other
+    traced call checks at run time only where `checks_traced_control`, because that is a host
+    callback: declare it if a refused command would give a plausible load instead of NaN.
+    """
+
+    checks_traced_control: ClassVar[bool] = False
+
+    @property
+    @abc.abstractmethod
+    def restriction(self) -> str:
+        """What a command must be, as a sentence."""
+
+    @abc.abstractmethod
+    def is_valid(self, control: Float[Array, " channels"]) -> Bool[Array, ""]:
+        """Whether the law accepts this command; NaN must fail."""
+
+
+class StatefulLaw(RestrictedControl):
+    """A law with memory: states that a control drives, and the law that they command.
+
+    `dz/dt = state_derivative(z, u, y, yd)`; the effort is that of `law` under the control
+    `drive(z, u)`. There are `num_states` states for each channel. Implicit steps solve the states
+    together with the body; outside of steps they are held.
+    """
+
+    law: AbstractVar[EffortModel]
+
+    @property
+    @abc.abstractmethod
+    def num_states(self) -> int:
+        """Number of states for each channel."""
+
+    @abc.abstractmethod
+    def state_derivative(
+        self,
+        state: Float[Array, "states channels"],
+        control: Float[Array, " channels"],
+        coordinate: Float[Array, " channels"],
+        velocity: Float[Array, " channels"],
+    ) -> Float[Array, "states channels"]:
+        """`dz/dt`; a channel's states may depend on numbers of its own channel only."""
+
+    @abc.abstractmethod
+    def drive(
+        self, state: Float[Array, "states channels"], control: Float[Array, " channels"]
+    ) -> Float[Array, " channels"]:
+        """The control of `law`."""
+
+    @property
+    def restriction(self) -> str:
+        inner = self.law.restriction if isinstance(self.law, RestrictedControl) else ""
+        return f"the command must be finite. {inner}".strip()
+
+    def is_valid(self, control: Float[Array, " channels"]) -> Bool[Array, ""]:
+        finite = jnp.all(jnp.isfinite(control))
+        if isinstance(self.law, RestrictedControl):
+            return finite & self.law.is_valid(control)
+        return finite
+
+    def effort(
+        self,
+        control: Float[Array, " channels"],
+        coordinate: Float[Array, " channels"],
+        velocity: Float[Array, " channels"],
+    ) -> Float[Array, " channels"]:
+        """The effort with all states zero."""
+        state = jnp.zeros((self.num_states, *control.shape), control.dtype)
+        return self.law.effort(self.drive(state, control), coordinate, velocity)
+
+
+def num_states(law: EffortModel) -> int:
+    """Number of states of a law for each channel."""
+    return law.num_states if isinstance(law, StatefulLaw) else 0
