@@ -7,7 +7,7 @@ velocity into the conjugate effort `e`; the generalized force is `A e` with `A =
 
 import abc
 from collections.abc import Callable
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
 
 import equinox as eqx
 import jax
@@ -23,6 +23,9 @@ from soromox.numerics.parameters import Parameters
 
 
 Orientation = Literal["length", "contraction", "generic"]
+
+# not `typing.Self`, which a runtime type checker refuses here
+ActuatorT = TypeVar("ActuatorT", bound="Actuator")
 
 
 class Transmission(Parameters):
@@ -367,6 +370,29 @@ class Actuator(Composed):
         if self.num_channels == 0:
             return jnp.zeros_like(q)
         return self.transmission.force(robot, q, self.efforts(robot, q, u, qd))
+
+    def with_law(
+        self: ActuatorT,
+        effort_model: EffortModel,
+        bounds: tuple[ArrayLike, ArrayLike] | None = None,
+    ) -> ActuatorT:
+        """The same actuator under another law, with commands and states zero.
+
+        Class, transmission, labels, units and kind stay; `bounds` are those of the new control,
+        infinite by default.
+        """
+        count, dtype = self.num_channels, self.lower_bounds.dtype
+        lower, upper = (None, None) if bounds is None else bounds
+        return eqx.tree_at(
+            lambda a: (a.effort_model, a.lower_bounds, a.upper_bounds, a.state_variables),
+            self,
+            (
+                effort_model,
+                *channel_bounds(lower, upper, count, dtype),
+                at_rest(effort_model, count, dtype),
+            ),
+            is_leaf=lambda node: node is self.effort_model,
+        )
 
     def install_check(self, robot: Host) -> None:
         """Raises if the robot cannot carry this actuator, before anything is computed."""

@@ -9,7 +9,6 @@ import pytest
 from soromox.actuation import (
     AffineJointTransmission,
     ArticulatedTendonTransmission,
-    ArticulatedTendonTransmissionParams,
     DirectEffort,
     DisplacementControl,
     EffortModel,
@@ -45,7 +44,7 @@ def length() -> SpatialTendonTransmission:
 
 def contraction() -> ArticulatedTendonTransmission:
     """The same tendon by its contraction, y = -x."""
-    return ArticulatedTendonTransmission(ArticulatedTendonTransmissionParams([[-0.02, 0.0, 0.0]]))
+    return ArticulatedTendonTransmission.from_routing([[-0.02, 0.0, 0.0]])
 
 
 RESTORING = {
@@ -81,7 +80,8 @@ def test_direct_effort_pulls_on_contraction_and_pushes_on_length():
 
 def test_load_parts_add_up():
     robot = pendulum(actuators=TransmissionActuator(contraction(), DisplacementControl(2e3, 5.0)))
-    parts = loads.actuator_load_parts(robot, Q, one(-0.01), QD)
+    parts = robot.actuator_load_parts(Q, one(-0.01), QD)
+    np.testing.assert_array_equal(parts.total, robot.actuator_loads(Q, one(-0.01), QD))
     np.testing.assert_allclose(parts.elastic, [2e3 * (0.006 + 0.01)], rtol=1e-14)
     np.testing.assert_allclose(parts.damping, [5.0 * 0.01], rtol=1e-12)
     np.testing.assert_allclose(parts.total, parts.elastic + parts.damping, rtol=1e-14)
