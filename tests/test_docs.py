@@ -4,6 +4,7 @@ The blocks of one page share a namespace and run in order. A block right after t
 `<!-- not run -->` is left out.
 """
 
+import ast
 import re
 from pathlib import Path
 
@@ -46,3 +47,11 @@ def test_ci_runs_the_test_command_of_the_readme():
     command = 'pip install -e ".[test]" && pytest'
     assert command in (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
     assert f"bash -c '{command}'" in (ROOT / ".ci" / "run").read_text(encoding="utf-8").splitlines()
+
+
+@pytest.mark.parametrize("name", ["PositionServo", "Crank"])
+def test_a_new_law_and_a_new_transmission_are_short(name):
+    """The page that shows them runs above."""
+    text = "".join(block for _, block in _blocks(ROOT / "docs" / "extending.md"))
+    (definition,) = [node for node in ast.parse(text).body if getattr(node, "name", "") == name]
+    assert definition.end_lineno - definition.lineno + 1 < 20

@@ -126,6 +126,20 @@ class ArticulatedTendonTransmission(SizedTransmission, Parametrised):
 
     params: ArticulatedTendonTransmissionParams
 
+    @classmethod
+    def from_routing(
+        cls,
+        routing_matrix: ArrayLike,
+        reference_configuration: ArrayLike | None = None,
+        coordinate_offset: ArrayLike | None = None,
+    ) -> "ArticulatedTendonTransmission":
+        """One row of moment arms [m] for each tendon."""
+        return cls(
+            ArticulatedTendonTransmissionParams(
+                routing_matrix, reference_configuration, coordinate_offset
+            )
+        )
+
     @property
     def size(self) -> int:
         return self.params.routing_matrix.shape[0]
@@ -160,13 +174,11 @@ class ArticulatedTendonActuator(Actuator):
         effort_model: EffortModel = DirectEffort(),
     ) -> "ArticulatedTendonActuator":
         """One row of moment arms [m] for each tendon; bounds are `(0, inf)` by default."""
-        params = ArticulatedTendonTransmissionParams(
+        transmission = ArticulatedTendonTransmission.from_routing(
             routing_matrix, reference_configuration, coordinate_offset
         )
-        transmission = ArticulatedTendonTransmission(params)
         require_parts(transmission, effort_model)
-        count = transmission.size
-        dtype = params.routing_matrix.dtype
+        count, dtype = transmission.size, transmission.params.routing_matrix.dtype
         lower, upper = channel_bounds(lower_bounds, upper_bounds, count, dtype, (0.0, np.inf))
         return cls(
             transmission,

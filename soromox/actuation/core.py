@@ -7,7 +7,7 @@ velocity into the conjugate effort `e`; the generalized force is `A e` with `A =
 
 import abc
 from collections.abc import Callable
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, TypeVar
 
 import equinox as eqx
 import jax
@@ -15,14 +15,18 @@ import jax.numpy as jnp
 from equinox import AbstractClassVar, AbstractVar
 from jaxtyping import Array, Float, Scalar
 
-from soromox.actuation.channels import ActuatorMetadata, check_bounds
+from soromox.actuation.channels import ActuatorMetadata, at_rest, channel_bounds, check_bounds
 from soromox.actuation.laws import EffortModel, RestoringLaw, StatefulLaw, num_states
 from soromox.actuation.parametrised import Composed
 from soromox.chain.hosts import Host
+from soromox.numerics.checks import ArrayLike
 from soromox.numerics.parameters import Parameters
 
 
 Orientation = Literal["length", "contraction", "generic"]
+
+# not `typing.Self`, which a runtime type checker refuses here
+ActuatorT = TypeVar("ActuatorT", bound="Actuator")
 
 
 class Transmission(Parameters):
@@ -234,6 +238,29 @@ class Actuator(Composed):
         if self.num_channels == 0:
             return jnp.zeros_like(q)
         return self.transmission.force(robot, q, self.efforts(robot, q, u, qd))
+
+    def with_law(
+        self: ActuatorT,
+        effort_model: EffortModel,
+        bounds: tuple[ArrayLike, ArrayLike] | None = None,
+    ) -> ActuatorT:
+        """The same actuator under another law, with commands and states zero.
+
+        Class, transmission, labels, units and kind stay; `bounds` are those of the new control,
+        infinite by default.
+        """
+        count, dtype = self.num_channels, self.lower_bounds.dtype
+        lower, upper = (None, None) if bounds is None else bounds
+        return eqx.tree_at(
+            lambda a: (a.effort_model, a.lower_bounds, a.upper_bounds, a.state_variables),
+            self,
+            (
+                effort_model,
+                *channel_bounds(lower, upper, count, dtype),
+                at_rest(effort_model, count, dtype),
+            ),
+            is_leaf=lambda node: node is self.effort_model,
+        )
 
     def install_check(self, robot: Host) -> None:
         """Raises if the robot cannot carry this actuator, before anything is computed."""

@@ -139,6 +139,7 @@ class ArticulatedMcKibbenTransmission(SizedTransmission, Parametrised):
         groups, muscles, _ = self.params.moving_points.shape
         return groups * muscles
 
+    @eqx.filter_jit
     def effective_lengths(self, robot: Host, q: Float[Array, " dofs"]) -> Float[Array, " muscles"]:
         """Effective length l [m] of each muscle."""
         params = self.params
@@ -155,6 +156,7 @@ class ArticulatedMcKibbenTransmission(SizedTransmission, Parametrised):
         thread, turns = self.params.thread_length.reshape(-1), self.params.num_turns.reshape(-1)
         return (thread**2 - length**2) * length / (4 * np.pi * turns**2)
 
+    @eqx.filter_jit
     def attachments(
         self, robot: Host, q: Float[Array, " dofs"]
     ) -> tuple[Float[Array, "muscles 3"], Float[Array, "muscles 3"]]:
@@ -211,6 +213,7 @@ class ArticulatedMcKibbenActuator(Actuator):
         """Effective length [m] of each muscle."""
         return self.transmission.effective_lengths(robot, q)
 
+    @eqx.filter_jit
     def axial_forces(
         self, robot: Host, q: Float[Array, " dofs"], pressure: Float[Array, " muscles"]
     ) -> Float[Array, " muscles"]:

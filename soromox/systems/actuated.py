@@ -63,6 +63,12 @@ class Actuated(Transmissions):
         """Restoring loads, tension positive, whatever the orientation of the coordinate."""
         return self._run(loads.actuator_loads, q=q, u=u, qd=qd)
 
+    def actuator_load_parts(
+        self, q: ArrayLike, u: ArrayLike | None, qd: ArrayLike | None = None
+    ) -> loads.LoadParts:
+        """The loads and their parts: `total`, `elastic` (at zero velocity) and `damping`."""
+        return self._run(loads.actuator_load_parts, q=q, u=u, qd=qd)
+
     def actuation_force(
         self, q: ArrayLike, u: ArrayLike | None, qd: ArrayLike | None = None
     ) -> Float[Array, " n"]:

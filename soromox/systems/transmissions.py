@@ -17,9 +17,8 @@ from soromox.actuation import (
     TransmissionActuator,
     loads,
 )
-from soromox.actuation.channels import (
-    numbered,
-)
+from soromox.actuation.actuators import require_parts
+from soromox.actuation.channels import numbered
 from soromox.numerics.checks import ArrayLike, as_array, broadcast
 
 
@@ -55,19 +54,31 @@ class Transmissions(ActuatedHost):
         labels: Sequence[str] | None = None,
         units: Sequence[str] | str | None = None,
         bounds: tuple[ArrayLike, ArrayLike] | None = None,
-        kind: str = "transmission",
+        kind: str | None = None,
     ) -> SelfT:
         """A robot with this law on transmission `index`, in place of any other.
 
         Its channels, one for each coordinate, are at its place in `u`. The other arguments are as
         in `TransmissionActuator`; `command` is stored, zero by default.
 
+        An actuator of a class of its own, such as `ThreadlikeActuator`, stays of that class, with
+        its labels, units and kind. Where one of these three is given, and anywhere else, the result
+        is a `TransmissionActuator`.
+
         Raises `ValueError` for a command that the law refuses.
         """
-        transmission = pick(self.actuators, index, "transmissions").transmission
-        count = transmission.num_coordinates(self)
-        labels = numbered(f"{kind}_effort", count) if labels is None else labels
-        actuator = TransmissionActuator(transmission, effort_model, labels, units, bounds, kind)
+        old = pick(self.actuators, index, "transmissions")
+        require_parts(old.transmission, effort_model)
+        count = old.transmission.num_coordinates(self)
+        is_plain = isinstance(old, BareTransmission | TransmissionActuator)
+        if is_plain or any(name is not None for name in (labels, units, kind)):
+            kind = "transmission" if kind is None else kind
+            labels = numbered(f"{kind}_effort", count) if labels is None else labels
+            actuator = TransmissionActuator(
+                old.transmission, effort_model, labels, units, bounds, kind
+            )
+        else:
+            actuator = old.with_law(effort_model, bounds)
         if command is not None:
             variables = actuator.state_variables
             command = broadcast(command, "command", variables.dtype, count)

@@ -9,7 +9,6 @@ import pytest
 from soromox.actuation import (
     AffineJointTransmission,
     ArticulatedTendonTransmission,
-    ArticulatedTendonTransmissionParams,
     DirectEffort,
     DisplacementControl,
     EffortModel,
@@ -19,6 +18,7 @@ from soromox.actuation import (
     PotentialEffort,
     SpatialTendonTransmission,
     TransmissionActuator,
+    Waypoint,
     loads,
 )
 from tests.hosts import pendulum
@@ -45,7 +45,7 @@ def length() -> SpatialTendonTransmission:
 
 def contraction() -> ArticulatedTendonTransmission:
     """The same tendon by its contraction, y = -x."""
-    return ArticulatedTendonTransmission(ArticulatedTendonTransmissionParams([[-0.02, 0.0, 0.0]]))
+    return ArticulatedTendonTransmission.from_routing([[-0.02, 0.0, 0.0]])
 
 
 RESTORING = {
@@ -81,7 +81,8 @@ def test_direct_effort_pulls_on_contraction_and_pushes_on_length():
 
 def test_load_parts_add_up():
     robot = pendulum(actuators=TransmissionActuator(contraction(), DisplacementControl(2e3, 5.0)))
-    parts = loads.actuator_load_parts(robot, Q, one(-0.01), QD)
+    parts = robot.actuator_load_parts(Q, one(-0.01), QD)
+    np.testing.assert_array_equal(parts.total, robot.actuator_loads(Q, one(-0.01), QD))
     np.testing.assert_allclose(parts.elastic, [2e3 * (0.006 + 0.01)], rtol=1e-14)
     np.testing.assert_allclose(parts.damping, [5.0 * 0.01], rtol=1e-12)
     np.testing.assert_allclose(parts.total, parts.elastic + parts.damping, rtol=1e-14)
@@ -105,6 +106,23 @@ def test_the_slack_zone_moves_with_the_target(shift):
     x = jnp.linspace(-0.1, 0.1, 41)
     moved = law.load(jnp.full(41, shift), x + shift, jnp.zeros(41))
     np.testing.assert_allclose(moved, law.load(jnp.zeros(41), x, jnp.zeros(41)), atol=1e-12)
+
+
+def test_an_antagonistic_pair_has_the_backlash_of_its_targets():
+    """Cables of opposite sign on one gear, each with `slack` to spare: no load within the gap."""
+    gear = [AffineJointTransmission.linear(3, (0, 1), sign * np.array([1, -3])) for sign in (1, -1)]
+    pair = tuple(TransmissionActuator(t, DisplacementControl(400.0)) for t in gear)
+    robot = pendulum(actuators=pair)
+    forces = jax.jit(
+        jax.vmap(lambda x, u: robot.actuation_force(jnp.zeros(3).at[0].set(x), u), (0, None))
+    )
+    x = jnp.linspace(-0.1, 0.1, 41)
+    for slack, shift in ((0.025, 0.0), (0.025, 0.03), (0.0, -0.02)):
+        moment = forces(x, jnp.array([slack + shift, slack - shift]))
+        away = x - shift
+        spring = -400 * jnp.sign(away) * jnp.maximum(jnp.abs(away) - slack, 0)
+        np.testing.assert_allclose(moment[:, 0], spring, rtol=0, atol=1e-12)
+        np.testing.assert_allclose(moment[:, 1], -3 * spring, rtol=0, atol=1e-12)
 
 
 def test_muscle_follows_chou_and_hannaford():
@@ -134,7 +152,8 @@ def test_muscle_has_no_force_at_the_neutral_angle():
 
 def test_potential_law_is_the_gradient_of_its_incremental_potential():
     law = PotentialEffort(lambda x, u: 2 * (x - u) ** 4, lambda xd: 0.3 * xd**2, controlled=True)
-    transmission = SpatialTendonTransmission([LinearJoint(0, 0.5), LinearJoint(2, -0.3)])
+    path = [Waypoint(-1, [-0.05, 0.06, 0.0]), Waypoint(1, [0.1, 0.05, 0.0]), LinearJoint(2, -0.3)]
+    transmission = SpatialTendonTransmission(path)
     robot = pendulum(actuators=TransmissionActuator(transmission, law))
     u, h, q0 = one(0.2), 0.01, jnp.zeros(3)
 

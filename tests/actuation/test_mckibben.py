@@ -15,7 +15,7 @@ from tests.hosts import hand, pendulum
 from tests.transmissions import TRANSMISSIONS
 
 
-Q = jnp.array([0.3, -0.2, 0.1, 0.4])
+Q, QD = jnp.array([[0.3, -0.2, 0.1, 0.4], [0.5, 1.0, -0.7, 0.2]])
 
 
 def params() -> ArticulatedMcKibbenTransmissionParams:
@@ -39,6 +39,7 @@ def test_volumes_lengths_and_forces():
             "dl/dq": jax.jacrev(lambda q: actuator.effective_lengths(robot, q))(q),
             "F": actuator.axial_forces(robot, q, pressure),
             "tau": actuator.force(robot, q, pressure, jnp.zeros(4)),
+            "dV/dt": jax.jvp(lambda q: actuator.coordinates(robot, q), (q,), (QD,))[1],
             "ends": actuator.attachments(robot, q),
         }
 
@@ -54,6 +55,9 @@ def test_volumes_lengths_and_forces():
     # the work of the pressure is that of the tensions
     work = -result["dl/dq"].T @ result["F"]
     np.testing.assert_allclose(result["tau"], work, rtol=1e-10, atol=1e-12)
+    power = pressure @ result["dV/dt"]
+    np.testing.assert_allclose(QD @ result["tau"], power, rtol=1e-10)
+    np.testing.assert_allclose(-result["F"] @ (result["dl/dq"] @ QD), power, rtol=1e-10)
 
 
 def test_labels_and_bounds():

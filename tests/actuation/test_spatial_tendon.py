@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from soromox.actuation import (
+    ForceControl,
     LinearJoint,
     MaterialPoint,
     SpatialTendonTransmission,
@@ -17,6 +18,9 @@ from soromox.actuation import (
 from soromox.systems import ArticulatedSoftRobot, Pendulum, PendulumParams
 from tests.hosts import link_params, pendulum
 from tests.transmissions import TRANSMISSIONS
+
+
+POINT = [0.0, 0.0, 0.0]
 
 
 def hinge() -> Pendulum:
@@ -107,6 +111,24 @@ def test_a_tension_pulls_each_attachment_whatever_the_spacing():
     assert abs(arms[0, 0]) > 0.01
 
 
+@pytest.mark.parametrize("spacing", [1e-3, 0.1, 50.0])
+def test_a_cable_pulls_each_attachment_with_its_tension(spacing):
+    """Two free particles, whose coordinates are their places: generalized forces are forces."""
+    axes = np.tile(np.concatenate([np.zeros((3, 3)), np.eye(3)], axis=1), (2, 1))
+    numbers = {"tip_position": np.zeros((6, 3)), "parent_to_joint_transform": None}
+    params = link_params(6, joint_screw=axes, **numbers)
+    path = [Waypoint(-1, POINT), Waypoint(2, POINT), Waypoint(5, POINT)]
+    pull = TransmissionActuator(SpatialTendonTransmission(path), ForceControl())
+    upright = [0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0]
+    robot = ArticulatedSoftRobot(params, (-1, 0, 1, -1, 3, 4), actuators=pull, base_pose=upright)
+    first = spacing * np.array([0.6, 0.0, 0.8])
+    second = first + np.array([0.0, -0.3, 0.4])
+    force = robot.actuation_force(np.concatenate([first, second]), [1.0])
+    towards_base, towards_first = [-0.6, 0.0, -0.8], np.array([0.0, 0.6, -0.8])
+    np.testing.assert_allclose(force[:3], towards_base - towards_first, rtol=0, atol=1e-10)
+    np.testing.assert_allclose(force[3:], towards_first, rtol=0, atol=1e-10)
+
+
 def test_cable_beside_a_soft_arc():
     """From a point of the moving base, then chords between points beside a circular arc."""
     robot, tendon = TRANSMISSIONS["material_tendon"]()
@@ -116,9 +138,6 @@ def test_cable_beside_a_soft_arc():
     chords = 2 * (1 / kappa - d) * np.sin(kappa * np.diff(s) / 2)
     lengths = jax.jit(lambda q: tendon.path_lengths(robot, q))(q)
     np.testing.assert_allclose(lengths, [np.hypot(0.03, 0.012) + chords.sum()], rtol=1e-12)
-
-
-POINT = [0.0, 0.0, 0.0]
 
 
 @pytest.mark.parametrize(
