@@ -10,6 +10,7 @@ from jaxtyping import Array, Bool, Float, Int, Scalar
 
 from soromox.actuation import ActuatedHost, loads
 from soromox.chain import Mechanics
+from soromox.numerics import matmul
 from soromox.numerics.checks import ArrayLike, as_array
 from soromox.simulation.inputs import dtype_for, in_dtype
 from soromox.simulation.linear_solve import ApproximateInverse
@@ -150,6 +151,7 @@ def _follow(
     applied in `steps` parts; where Newton's method fails a part is halved.
     """
     none = jnp.zeros((), q0.dtype)
+    drive = _uncancelled_drive(statics, q0)
     unloaded = eqx.tree_at(lambda s: s.part, statics, none).value(q0)
 
     def loaded(part: Scalar) -> Statics:
@@ -158,7 +160,7 @@ def _follow(
     def advance(branch: _Branch) -> _Branch:
         tangent = jax.jacfwd(loaded(branch.part).value)(branch.q)
         last = (branch.part == 1) | (branch.stride < SMALLEST_PART)
-        measure, inverse = _approximate(statics, tangent)
+        measure, inverse = _approximate(statics, tangent, drive)
         part = jnp.minimum(branch.part + branch.stride, 1)
         part = jnp.where(part > 1 - SMALLEST_PART, 1, part)
 
@@ -192,7 +194,7 @@ def _follow_jvp(primals: tuple, tangents: tuple) -> tuple:
     statics, _, _ = primals
     moved, _, _ = tangents
     q, found, tangent = _follow(*primals)
-    inverse = _approximate(statics, tangent)[1]
+    inverse = _approximate(statics, tangent, jnp.zeros_like(q))[1]
     reached = found.code == RESULTS.successful
     shift = implicit_tangent(statics, moved, q, reached, inverse)
     return (q, found, tangent), (shift, jax.tree.map(lambda _: None, found), None)
@@ -210,7 +212,19 @@ class _Tangent(ApproximateInverse):
         return jax.scipy.linalg.lu_solve(self.factors, r, trans=1)
 
 
-def _approximate(statics: Statics, tangent: Array) -> tuple[Measure, _Tangent]:
+def _uncancelled_drive(statics: Statics, q: Array) -> Float[Array, " dofs"]:
+    """`|A| |e| + |tau_ext|`: the force of all loads if none pulled against another."""
+    drive = jnp.zeros_like(q) if statics.tau_ext is None else jnp.abs(statics.tau_ext)
+    count = len(loads.responsive_mask(statics.robot))
+    if count:
+        y, pull = jax.vjp(lambda q: loads.load_coordinates(statics.robot, q), q)
+        columns = jax.vmap(lambda row: pull(row)[0], out_axes=1)(jnp.eye(count, dtype=q.dtype))
+        effort = loads.load_efforts(statics.robot, y, jnp.zeros_like(y), statics.u)
+        drive = drive + matmul(jnp.abs(columns), jnp.abs(effort))
+    return drive
+
+
+def _approximate(statics: Statics, tangent: Array, drive: Array) -> tuple[Measure, _Tangent]:
     """Sizes are in sqrt(J); what matters is the energy that the robot can store."""
     rows = jnp.sum(jnp.abs(tangent), axis=1)
     floor = jnp.finfo(tangent.dtype).eps * jnp.max(rows)
@@ -219,8 +233,8 @@ def _approximate(statics: Statics, tangent: Array) -> tuple[Measure, _Tangent]:
     chain = statics.mechanics.chain
     mass = sum(jnp.sum(kind.mass[..., -1, -1]) for kind in chain.kinds)
     weight = mass * jnp.sqrt(jnp.sum(chain.gravity**2))
-    scale = jnp.sqrt(weight * jnp.sum(chain.lengths))
-    measure = Measure(weights, jnp.where(jnp.isfinite(scale), scale, 0))
+    sizes = jnp.stack([jnp.sqrt(weight * jnp.sum(chain.lengths)), jnp.max(drive / weights)])
+    scale = jnp.sum(jnp.where(jnp.isfinite(sizes), sizes, 0))
     # at a singular point, such as the onset of buckling, some direction is as good as another
     tangent = tangent + floor * jnp.eye(len(tangent), dtype=tangent.dtype)
-    return measure, _Tangent(jax.scipy.linalg.lu_factor(tangent))
+    return Measure(weights, scale), _Tangent(jax.scipy.linalg.lu_factor(tangent))

@@ -120,7 +120,7 @@ def approximate(stage: Stage) -> tuple[StageInverse, Measure]:
 
 
 def _low_rank(stage: Stage) -> tuple[Array, Array, Array, Array]:
-    """`A`, `W`, the force `A e` of all loads, and an energy of the responsive ones."""
+    """`A`, `W`, the force `|A| |e|` of all loads, and an energy of the responsive ones."""
     robot, mechanics, h, q = stage.robot, stage.mechanics, stage.h, stage.q0
     mask = loads.responsive_mask(robot)
     responsive = jnp.array([i for i, responds in enumerate(mask) if responds], dtype=int)
@@ -128,11 +128,11 @@ def _low_rank(stage: Stage) -> tuple[Array, Array, Array, Array]:
     drive, energy = jnp.zeros_like(q), jnp.zeros((), q.dtype)
     if mask:
         y, pull = jax.vjp(lambda q: loads.load_coordinates(robot, q), q)
-        rows = jnp.eye(len(mask), dtype=q.dtype)[responsive]
-        A = jax.vmap(lambda row: pull(row)[0], out_axes=1)(rows)
+        columns = jax.vmap(lambda row: pull(row)[0], out_axes=1)(jnp.eye(len(mask), dtype=q.dtype))
+        A = columns[:, responsive]
         yd = jnp.zeros_like(y).at[responsive].set(matmul(A.T, stage.v0))
         effort = loads.load_efforts(robot, y, yd, stage.u, stage.memory)
-        drive = pull(effort)[0]
+        drive = matmul(jnp.abs(columns), jnp.abs(effort))
 
         def response(y_part: Array, yd_part: Array) -> Array:
             moved = y.at[responsive].set(y_part), yd.at[responsive].set(yd_part)
