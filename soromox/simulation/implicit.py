@@ -19,7 +19,8 @@ from soromox.chain import Mechanics
 from soromox.chain.charts import change_chart
 from soromox.simulation.root import Diagnostics, find_root
 from soromox.simulation.schemes import AbstractScheme
-from soromox.simulation.stage import Stage, approximate
+from soromox.simulation.stage import Stage
+from soromox.simulation.stage_inverse import approximate
 from soromox.simulation.state import RESULTS
 
 

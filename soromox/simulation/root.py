@@ -1,13 +1,13 @@
 """Roots of a residual, by chord and Newton iterations, with implicit derivatives."""
 
 import abc
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax.ad_checkpoint import checkpoint_name
-from jaxtyping import Array, Bool, Float, Int, Scalar
+from jaxtyping import Array, Bool, Float, Int, PyTree, Scalar
 
 from soromox.simulation.linear_solve import ApproximateInverse, linear_solve
 from soromox.simulation.state import RESULTS
@@ -28,6 +28,26 @@ class Residual(eqx.Module):
 
     @abc.abstractmethod
     def value(self, x: Float[Array, " n"]) -> Float[Array, " n"]: ...
+
+
+class RenewableInverse(ApproximateInverse):
+    """An approximate inverse that can follow the search by a linear model of what is stiff.
+
+    The model holds some inner quantities of the residual (`problem.value_under(x, held)`) and
+    predicts where its correction will bring them.
+    """
+
+    @abc.abstractmethod
+    def unknown(self, problem: Any) -> tuple[Any, Any]:
+        """What is held and what is predicted where nothing is: NaN."""
+
+    @abc.abstractmethod
+    def renewed(self, problem: Any, x: Float[Array, " n"], predicted: Any) -> tuple[Any, Any]:
+        """The inverse at x with its model made at `predicted`, and what it holds."""
+
+    @abc.abstractmethod
+    def predict(self, problem: Any, held: Any, correction: Float[Array, " n"]) -> Any:
+        """What the model expects after a correction."""
 
 
 class Measure(eqx.Module):
@@ -90,10 +110,14 @@ def search_root(
     inverse: ApproximateInverse,
 ) -> tuple[Float[Array, " n"], Diagnostics]:
     """`find_root` without its derivative, for use within one that has it."""
+    arrays, static = eqx.partition(inverse, eqx.is_array)
+    predicted = inverse.unknown(problem)[1] if isinstance(inverse, RenewableInverse) else None
+    if not any(x.size for x in jax.tree.leaves(predicted)):
+        predicted = None
     search = jax.lax.while_loop(
         lambda s: ~s.done & ~s.stuck & (s.trials < MAX_TRIALS),
-        lambda s: _advance(problem, s, measure, inverse),
-        _unstarted(start),
+        lambda s: _advance(problem, s, measure, static),
+        _unstarted(start, arrays, predicted),
     )
     x, size = search.best, search.size
     scale = measure.scale + measure.size(x)
@@ -142,14 +166,19 @@ class _Search(NamedTuple):
     previous: Scalar  # size of the chord or of the full Newton step before
     step: Float[Array, " n"]  # Newton step from `best`
     fraction: Scalar  # of the step that is tried
-    newton: Bool[Array, ""]
+    inverse: PyTree  # P, its arrays
+    predicted: PyTree  # by a renewed P; `None` if it cannot be renewed
+    phase: Int[Array, ""]
     chords: Int[Array, ""]
     trials: Int[Array, ""]
     done: Bool[Array, ""]
     stuck: Bool[Array, ""]
 
 
-def _unstarted(start: Float[Array, " n"]) -> _Search:
+_CHORD, _RENEWED, _NEWTON = 0, 1, 2
+
+
+def _unstarted(start: Float[Array, " n"], inverse: PyTree, predicted: PyTree) -> _Search:
     infinite = jnp.asarray(jnp.inf, start.dtype)
     none, no = jnp.zeros((), jnp.int32), jnp.zeros((), bool)
     return _Search(
@@ -162,7 +191,9 @@ def _unstarted(start: Float[Array, " n"]) -> _Search:
         previous=infinite,
         step=jnp.zeros_like(start),
         fraction=jnp.ones((), start.dtype),
-        newton=no,
+        inverse=inverse,
+        predicted=predicted,
+        phase=none,
         chords=none,
         trials=none,
         done=no,
@@ -171,16 +202,34 @@ def _unstarted(start: Float[Array, " n"]) -> _Search:
 
 
 def _advance(
-    problem: Residual, search: _Search, measure: Measure, inverse: ApproximateInverse
+    problem: Residual, search: _Search, measure: Measure, static: ApproximateInverse
 ) -> _Search:
     """One evaluation of the residual, and what follows from it."""
     n, dtype = len(search.x), search.x.dtype
+    is_renewable = search.predicted is not None
     scale = measure.scale + measure.size(search.x)
     scale = jnp.where((scale > 0) & jnp.isfinite(scale), scale, 1)
     offsets = jnp.finfo(dtype).eps ** 0.5 * scale / measure.weights
     chosen = jnp.arange(n, dtype=jnp.int32) == search.column
     offset = jnp.where(chosen, offsets, 0)
-    correction = -inverse.solve(problem.value(search.x + offset))
+    residual = problem.value
+    if is_renewable:
+
+        def renew(search: _Search) -> tuple[PyTree, PyTree]:
+            inverse = eqx.combine(search.inverse, static)
+            renewed, held = inverse.renewed(problem, search.x, search.predicted)
+            return eqx.filter(renewed, eqx.is_array), held
+
+        unknown = eqx.combine(search.inverse, static).unknown(problem)[0]
+        renews = search.phase == _RENEWED
+        arrays, held = jax.lax.cond(renews, renew, lambda s: (s.inverse, unknown), search)
+        search = search._replace(inverse=arrays)
+        residual = lambda x: problem.value_under(x, held)
+    inverse = eqx.combine(search.inverse, static)
+    correction = -inverse.solve(residual(search.x + offset))
+    if is_renewable:
+        predicted = inverse.predict(problem, held, correction)
+        search = search._replace(predicted=predicted)
 
     at_point = search.column < 0
     column = (search.correction - correction) / jnp.where(at_point, 1, jnp.sum(offset))
@@ -195,11 +244,14 @@ def _advance(
     newton = jax.lax.cond(
         probing.column == n, lambda s: _newton_step(s, measure), lambda s: s, probing
     )
-    chord = _chord_step(search, correction, measure)
-    return jax.tree.map(lambda a, b: jnp.where(search.newton, a, b), newton, chord)
+    chord = _chord_step(search, correction, measure, is_renewable)
+    is_newton = search.phase == _NEWTON
+    return jax.tree.map(lambda a, b: jnp.where(is_newton, a, b), newton, chord)
 
 
-def _chord_step(search: _Search, correction: Float[Array, " n"], measure: Measure) -> _Search:
+def _chord_step(
+    search: _Search, correction: Float[Array, " n"], measure: Measure, is_renewable: bool
+) -> _Search:
     size = measure.size(correction)
     x = search.x + correction
     ratio = size / search.previous
@@ -207,13 +259,21 @@ def _chord_step(search: _Search, correction: Float[Array, " n"], measure: Measur
     better = done | (size < search.size)
     best = jnp.where(done, x, jnp.where(better, search.x, search.best))
     chords = search.chords + 1
-    newton = ~done & (~(ratio < 0.7) | (chords == MAX_CHORDS))
+    if is_renewable:
+        fails = jnp.where(
+            search.phase == _CHORD, ~(ratio < 0.3), ~jnp.isfinite(size) | (chords >= MAX_CHORDS)
+        )
+        phase = jnp.where(fails, search.phase + 1, search.phase)
+    else:
+        fails = ~(ratio < 0.7) | (chords >= MAX_CHORDS)
+        phase = jnp.where(fails, _NEWTON, search.phase)
+    leaves = ~done & fails
     return search._replace(
-        x=jnp.where(newton, best, x),
+        x=jnp.where(leaves, best, x),
         best=best,
-        size=jnp.where(newton, jnp.inf, jnp.where(better, size, search.size)),
-        previous=jnp.where(newton, jnp.inf, size),
-        newton=newton,
+        size=jnp.where(leaves, jnp.inf, jnp.where(better, size, search.size)),
+        previous=jnp.where(leaves, jnp.inf, size),
+        phase=jnp.where(done, search.phase, phase).astype(jnp.int32),
         chords=chords,
         done=done,
     )

@@ -16,6 +16,7 @@ import dataclasses
 import math
 from collections.abc import Callable, Sequence
 from types import ModuleType
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -83,7 +84,7 @@ class StrainBasisSpec:
     def __init__(
         self,
         type: str = "monomial",
-        strain_selector: Sequence[bool | int | str] | np.ndarray | None = None,
+        strain_selector: Sequence[Any] | np.ndarray | None = None,
         basis_order: ArrayLike = 0,
     ):
         if type not in _FAMILIES:
@@ -104,7 +105,7 @@ class StrainBasisSpec:
 
 
 def selector_mask(
-    selector: Sequence[bool | int | str] | np.ndarray | None,
+    selector: Sequence[Any] | np.ndarray | None,
 ) -> tuple[bool, ...]:
     """The active components as six booleans, from a mask or from names."""
     if selector is None:

@@ -14,7 +14,8 @@ from soromox.actuation import (
 )
 from soromox.simulation import RESULTS
 from soromox.simulation.root import find_root
-from soromox.simulation.stage import Stage, approximate
+from soromox.simulation.stage import Stage
+from soromox.simulation.stage_inverse import approximate
 from tests.hosts import pendulum
 
 

@@ -1,0 +1,155 @@
+"""The structured approximate inverse of a stage, and what is small for its accelerations."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from soromox.actuation import loads
+from soromox.chain import Factor, Mechanics
+from soromox.numerics import matmul
+from soromox.simulation.root import Measure, RenewableInverse
+from soromox.simulation.stage import Held, Motion, Stage
+
+
+class StageInverse(RenewableInverse):
+    """`M + h D + h^2 K + A W A^T` with `W = h c + h^2 k`, inverted by elimination and Woodbury.
+
+    `A` are the responsive loads' columns, `c` and `k` minus the derivatives of their efforts with
+    respect to rate and coordinate; both may be zero, huge or nonsymmetric. A matrix that couples
+    joints beyond the bodies' blocks is one more such term, with the identity for `A`.
+
+    Renewed, it takes the loads as unknowns of their own: their laws are linearised where the
+    latest linear model expects their coordinates to be. At the coordinates that were reached, the
+    load of a stiff cable is the stiffness times an error of second order: it means nothing, not
+    even whether the cable is taut.
+    """
+
+    mechanics: Mechanics
+    factor: Factor
+    A: Float[Array, "dofs columns"]
+    Z: Float[Array, "dofs columns"]  # base^-1 A
+    core: Float[Array, "columns columns"]  # (I + W A^T Z)^-1 W
+
+    def solve(self, r: Float[Array, " dofs"]) -> Float[Array, " dofs"]:
+        return self._apply(r, self.core)
+
+    def solve_transposed(self, r: Float[Array, " dofs"]) -> Float[Array, " dofs"]:
+        return self._apply(r, self.core.T)  # the rest is symmetric
+
+    def _apply(self, r: Array, core: Array) -> Array:
+        z = self.mechanics.solve(self.factor, r)
+        return z - matmul(self.Z, matmul(core, matmul(self.A.T, z))) if core.size else z
+
+    def unknown(self, problem: Stage) -> tuple[Held, Motion]:
+        mask = loads.responsive_mask(problem.robot)
+        nan = lambda count: jnp.full(count, jnp.nan, self.A.dtype)
+        motion = Motion(nan(sum(mask)), nan(sum(mask)))
+        return Held(nan(len(mask)), motion), motion
+
+    def renewed(
+        self, problem: Stage, x: Float[Array, " dofs"], predicted: Motion
+    ) -> tuple["StageInverse", Held]:
+        q, v = problem.motion(x)
+        y, columns = _columns(problem, q)
+        yd = matmul(columns.T, v) if problem.y0 is None else (y - problem.y0) / problem.h
+        responsive = np.flatnonzero(loads.responsive_mask(problem.robot))
+        reached = Motion(y[responsive], yd[responsive])
+        expected = jax.tree.map(lambda a, b: jnp.where(jnp.isnan(a), b, a), predicted, reached)
+        effort, k, c = _responses(problem, y, yd, expected)
+        linear = matmul(k, expected.y - reached.y) + matmul(c, expected.yd - reached.yd)
+        effort = effort.at[responsive].add(linear)
+        A, W = _low_rank(problem, columns[:, responsive], k, c)
+        inverse = _woodbury(self.mechanics, self.factor, A, W, self.mechanics.solve(self.factor, A))
+        return inverse, Held(effort, reached)
+
+    def predict(self, problem: Stage, held: Held, correction: Float[Array, " dofs"]) -> Motion:
+        shift = matmul(self.A[:, : len(held.motion.y)].T, correction)
+        h = problem.h
+        return Motion(held.motion.y + h**2 * shift, held.motion.yd + h * shift)
+
+
+def approximate(stage: Stage) -> tuple[StageInverse, Measure]:
+    """The matrix of `stage` eliminated at its start, and what is small for its accelerations."""
+    stage = jax.lax.stop_gradient(stage)
+    robot, mechanics, h, q, v = stage.robot, stage.mechanics, stage.h, stage.q0, stage.v0
+    factor = mechanics.factor(q, h)
+    y, columns = _columns(stage, q)
+    yd = matmul(columns.T, v)
+    responsive = np.flatnonzero(loads.responsive_mask(robot))
+    # where the loads will be: a cable may tauten within the stage
+    ahead = Motion((y + h * yd)[responsive], yd[responsive])
+    effort, k, c = _responses(stage, y, yd, ahead)
+    A, W = _low_rank(stage, columns[:, responsive], k, c)
+
+    # forces that may cancel each other
+    forces = [loads.other_force(robot, q, v), matmul(jnp.abs(columns), jnp.abs(effort))]
+    if stage.tau_ext is not None:
+        forces.append(stage.tau_ext)
+    solved = mechanics.solve(factor, jnp.concatenate([A, jnp.stack(forces, axis=1)], axis=1))
+    inverse = _woodbury(mechanics, factor, A, W, solved[:, : A.shape[1]])
+    kicks = h * solved[:, A.shape[1] :]
+
+    # inertias of the joints, so that sizes are in sqrt(J) whatever the unit of a coordinate
+    layout = mechanics.chain.topology.layout
+    inertia = layout.to_global(jnp.sum(factor.pivot**2, axis=-1))
+    weights = jnp.sqrt(jnp.where(jnp.isfinite(inertia), inertia, 1))
+    chain = mechanics.chain
+    mass = sum(jnp.sum(kind.mass[..., -1, -1]) for kind in chain.kinds)
+    # velocities that the forces at the start could cause within the stage if they did not cancel
+    sizes = jnp.stack(
+        [
+            jnp.max(jnp.abs(weights * v)),
+            jnp.max(jnp.abs(weights[:, None] * kicks)),
+            h * jnp.sqrt(mass * jnp.sum(chain.gravity**2)),
+            jnp.sqrt(2 * mechanics.elastic_energy(q)),
+            jnp.sqrt(jnp.abs(ahead.y @ matmul(k, ahead.y))),
+        ]
+    )
+    scale = jnp.sum(jnp.where(jnp.isfinite(sizes), sizes, 0))
+    return inverse, Measure(h * weights, scale)
+
+
+def _columns(stage: Stage, q: Array) -> tuple[Array, Array]:
+    """Coordinates of the loads at q, and their columns `(dy/dq)^T`."""
+    count = len(loads.responsive_mask(stage.robot))
+    if not count:
+        return jnp.zeros(0, q.dtype), jnp.zeros((len(q), 0), q.dtype)
+    y, pull = jax.vjp(lambda q: loads.load_coordinates(stage.robot, q), q)
+    rows = jnp.eye(count, dtype=q.dtype)
+    return y, jax.vmap(lambda row: pull(row)[0], out_axes=1)(rows)
+
+
+def _responses(stage: Stage, y: Array, yd: Array, at: Motion) -> tuple[Array, Array, Array]:
+    """Efforts of all loads with the responsive ones at `at`, and `k`, `c` of those."""
+    responsive = np.flatnonzero(loads.responsive_mask(stage.robot))
+    if not len(y):
+        none = jnp.zeros((0, 0), y.dtype)
+        return y, none, none
+
+    def efforts(y_part: Array, yd_part: Array) -> tuple[Array, Array]:
+        moved = y.at[responsive].set(y_part), yd.at[responsive].set(yd_part)
+        found = loads.load_efforts(stage.robot, *moved, stage.u, stage.memory)
+        return found[responsive], found
+
+    (k, c), found = jax.jacfwd(efforts, argnums=(0, 1), has_aux=True)(*at)
+    return found, -k, -c
+
+
+def _low_rank(stage: Stage, A: Array, k: Array, c: Array) -> tuple[Array, Array]:
+    """All columns, and `W = h c + h^2 k`, with the couplings of joints."""
+    mechanics, h = stage.mechanics, stage.h
+    W = h * c + h**2 * k
+    couplings = (mechanics.coupling_damping, mechanics.coupling_stiffness)
+    for power, coupling in zip((h, h**2), couplings, strict=True):
+        if coupling is not None:
+            A = jnp.concatenate([A, jnp.eye(len(A), dtype=A.dtype)], axis=1)
+            W = jax.scipy.linalg.block_diag(W, power * coupling)
+    return A, W
+
+
+def _woodbury(mechanics: Mechanics, factor: Factor, A: Array, W: Array, Z: Array) -> StageInverse:
+    core = W
+    if W.size:
+        core = jnp.linalg.solve(jnp.eye(len(W), dtype=W.dtype) + matmul(W, matmul(A.T, Z)), W)
+    return StageInverse(mechanics, factor, A, Z, core)
