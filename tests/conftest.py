@@ -5,12 +5,14 @@ Warnings are turned into errors in `pyproject.toml`.
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import jax
 import jax.random as jr
 import pytest
+from xdist.scheduler import LoadScopeScheduling
 
 
 os.environ["MPLBACKEND"] = "Agg"  # no window, also on a desktop
@@ -19,6 +21,29 @@ jax.config.update("jax_disable_most_optimizations", True)
 jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_numpy_rank_promotion", "raise")
 jax.config.update("jax_numpy_dtype_promotion", "strict")
+
+
+class SharedPrograms(LoadScopeScheduling):
+    """The tests of a file in one process, so that what they share is compiled once.
+
+    The laws, a third of all work, are split by robot.
+    """
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = nodeid.split("::")[0]
+        return nodeid.split("[")[-1] if file.endswith("tests/test_laws.py") else file
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
+    return SharedPrograms(config, log)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def forget_programs() -> Iterator[None]:
+    """Drops the compiled programs of a file: a process may hold only so many of them."""
+    yield
+    jax.clear_caches()
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ Each robot is evaluated by two compiled programs (its terms, and derivatives of 
 tests compare their results.
 """
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -16,10 +17,6 @@ from soromox.systems import SoftRobot
 from tests.hosts import HOSTS
 
 
-# tests of one robot run in one process, so that its programs are compiled once
-KINDS = [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in HOSTS]
-
-
 class Case(NamedTuple):
     robot: SoftRobot
     q: jax.Array
@@ -30,14 +27,15 @@ class Case(NamedTuple):
     slopes: dict[str, Any]
 
 
-@pytest.fixture(scope="module", params=KINDS)
-def case(request: pytest.FixtureRequest) -> Case:
+@pytest.fixture(scope="module", params=list(HOSTS))
+def case(request: pytest.FixtureRequest) -> Iterator[Case]:
     robot = HOSTS[request.param]()
     rng = np.random.default_rng(7)
     q, qd, qdd = (jnp.asarray(rng.normal(size=robot.num_dofs) * 0.5) for _ in range(3))
     u = jnp.asarray(rng.uniform(0.5, 2, robot.num_actuators))
     state = (q, qd, qdd, u)
-    return Case(robot, *state, evaluate_terms(robot, *state), evaluate_slopes(robot, *state))
+    yield Case(robot, *state, evaluate_terms(robot, *state), evaluate_slopes(robot, *state))
+    jax.clear_caches()
 
 
 def arc_point(robot: SoftRobot) -> dict[str, Any]:
