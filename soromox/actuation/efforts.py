@@ -78,7 +78,10 @@ class ForceControl(RestoringLaw, RestrictedControl):
 
 
 class DisplacementControl(RestoringLaw, RestrictedControl):
-    """`lambda = k (x - u) + c xd`: a spring and damper to the target extension u.
+    """`lambda = k (x - u) + c xd`: a spring and damper to the target u of x.
+
+    `x = -y` on contraction coordinates and `x = y` on others: the length of a threadlike tendon,
+    the change of length of a spatial one.
 
     The total load is clamped at zero, where the cable is slack, unless `allow_compressive_force`.
     Its derivative is zero in the slack zone and that of the taut side at its edge.

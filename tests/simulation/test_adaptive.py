@@ -21,6 +21,7 @@ def last(stiffness, y, adaptive, scheme):
     return motion.y[-1], motion
 
 
+@pytest.mark.slow
 def test_error_follows_the_tolerance_in_every_lane_and_derivatives_are_right():
     stiffness = jnp.array([4.0, 40.0])
     adaptive = Adaptive(rtol=1e-6, atol=1e-8, max_substeps=128)

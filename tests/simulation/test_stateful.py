@@ -69,6 +69,7 @@ def test_states_have_the_order_of_the_scheme(scheme, order):
     assert motion.actuator_state.shape == (65, 1)
 
 
+@pytest.mark.slow
 def test_gradients_of_a_motion_with_memory():
     def end(time_constants, first):
         robot = lagged(FirstOrderActivation(DirectEffort(), *time_constants))

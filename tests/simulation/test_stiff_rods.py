@@ -162,6 +162,7 @@ class DeadLoad(PassiveElement):
         return jnp.zeros(())
 
 
+@pytest.mark.slow
 def test_a_rod_buckles_under_the_load_of_euler():
     robot = rod(
         4,

@@ -153,6 +153,7 @@ def world_momentum(robot, q, qd):
     return momentum.at[:3].add(jnp.cross(p, momentum[3:]))
 
 
+@pytest.mark.slow
 def test_tumbling_body_turns_many_times_without_a_jump():
     robot = tumbling()
     chain = robot.mechanics().chain

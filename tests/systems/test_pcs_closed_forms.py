@@ -135,6 +135,7 @@ def elastica(load, length, flexural):
     return shape(root)[2:]
 
 
+@pytest.mark.slow
 def test_large_deflection_converges_to_the_elastica():
     flexural = 1e6 * np.pi * 0.01**4 / 4
     load = 3.0 * flexural  # the tip turns by about 55 degrees

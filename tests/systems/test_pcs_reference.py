@@ -46,6 +46,7 @@ def recorded_paths(data: dict[str, np.ndarray], prefix: str, start: int, end: in
     return ThreadlikeRouting.linear(routing["intercept"], routing["slope"], start, end)
 
 
+@pytest.mark.slow
 def test_pcs2(shared_reference):
     data = load(shared_reference, "pcs2")
     spans = ((0, 1), (0, 0), (1, 1), (0, 0))
