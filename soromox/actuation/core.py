@@ -7,7 +7,7 @@ velocity into the conjugate effort `e`; the generalized force is `A e` with `A =
 
 import abc
 from collections.abc import Callable
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar, get_args
 
 import equinox as eqx
 import jax
@@ -74,6 +74,11 @@ class Transmission(Parameters):
 
     def install_check(self, robot: Host) -> None:
         """Raises `TypeError` or `ValueError` if the robot cannot carry this transmission."""
+        if self.orientation not in get_args(Orientation):
+            raise ValueError(
+                f"`orientation` of `{type(self).__name__}` must be one of "
+                f"{', '.join(get_args(Orientation))}, got {self.orientation!r}."
+            )
         for requirement in self.requirements:
             requirement(self, robot)
         check_dtype(self, robot)

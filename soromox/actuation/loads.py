@@ -16,14 +16,13 @@ from jaxtyping import Array, Bool, Float, Scalar
 from soromox.actuation.core import (
     ActuatedHost,
     Actuator,
+    PassiveElement,
     Transmission,
     law_effort,
     sign,
 )
 from soromox.actuation.impedance import AbstractImpedance
-from soromox.actuation.laws import (
-    RestrictedControl,
-)
+from soromox.actuation.laws import RestrictedControl
 from soromox.actuation.states import backward_euler
 from soromox.numerics.checks import ArrayLike, as_array, concrete
 
@@ -360,8 +359,16 @@ def other_force(
     robot: ActuatedHost, q: Float[Array, " dofs"], qd: Float[Array, " dofs"]
 ) -> Float[Array, " dofs"]:
     """The generalized force of the passive elements that act along no transmission."""
-    others = [p for p in robot.passive_elements if not isinstance(p, AbstractImpedance)]
-    return sum((p.force(robot, q, qd) for p in others), jnp.zeros_like(q))
+    return sum((p.force(robot, q, qd) for p in _others(robot)), jnp.zeros_like(q))
+
+
+def has_other_force(robot: ActuatedHost) -> bool:
+    """Whether there are such elements."""
+    return bool(_others(robot))
+
+
+def _others(robot: ActuatedHost) -> list[PassiveElement]:
+    return [p for p in robot.passive_elements if not isinstance(p, AbstractImpedance)]
 
 
 def _parts(robot: ActuatedHost) -> list[tuple[Load, slice]]:

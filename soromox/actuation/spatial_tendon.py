@@ -136,6 +136,15 @@ def needs_frames(transmission: "SpatialTendonTransmission", host: Host) -> None:
                 f"{len(host.joint_parents) - 1}."
             )
     params = transmission.params
+    if isinstance(host, MaterialFramed):
+        known, lengths = concrete(params.arc_lengths), concrete(host.segment_lengths)
+        if known is not None and lengths is not None:
+            length = float(np.sum(lengths))
+            slack = 8 * float(np.finfo(lengths.dtype).eps) * length
+            if np.any(known > length + slack):
+                raise ValueError(
+                    f"`s` of MaterialPoint must lie in [0, {length:g}] m on this `{name}`, got {known}."
+                )
     if host.is_planar:
         for label, values in (("points", params.points), ("offsets", params.offsets)):
             known = concrete(values)

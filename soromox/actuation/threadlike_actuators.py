@@ -31,7 +31,15 @@ from soromox.actuation.threadlike import (
     path_lengths,
 )
 from soromox.chain.hosts import Host
-from soromox.numerics.checks import ArrayLike, broadcast, check_positive, float_dtype
+from soromox.numerics.checks import (
+    ArrayLike,
+    as_array,
+    broadcast,
+    check_positive,
+    check_values,
+    concrete,
+    float_dtype,
+)
 from soromox.numerics.parameters import Parameters
 
 
@@ -103,26 +111,50 @@ class ThreadlikeActuator(Actuator):
         variables = at_rest(effort_model, count, dtype)
         return cls(transmission, effort_model, *bounds, variables, labels, units, kind)
 
-    @eqx.filter_jit
-    def path_lengths(self, robot: Host, q: Float[Array, " dofs"]) -> Float[Array, " paths"]:
+    def path_lengths(self, robot: Host, q: ArrayLike) -> Float[Array, " paths"]:
         """Length of each path [m]."""
+        return self._lengths(robot, _state(robot, q=q)[0])
+
+    def path_velocities(self, robot: Host, q: ArrayLike, qd: ArrayLike) -> Float[Array, " paths"]:
+        """Rate of each path's length [m/s]."""
+        return self._velocities(robot, *_state(robot, q=q, qd=qd))
+
+    @eqx.filter_jit
+    def _lengths(self, robot: Host, q: Array) -> Float[Array, " paths"]:
         transmission = self.transmission
         return path_lengths(transmission.routing, transmission.joint_crossing, robot, q)
 
     @eqx.filter_jit
-    def path_velocities(
-        self, robot: Host, q: Float[Array, " dofs"], qd: Float[Array, " dofs"]
-    ) -> Float[Array, " paths"]:
-        """Rate of each path's length [m/s]."""
-        return jax.jvp(lambda q: self.path_lengths(robot, q), (q,), (qd,))[1]
+    def _velocities(self, robot: Host, q: Array, qd: Array) -> Float[Array, " paths"]:
+        return jax.jvp(lambda q: self._lengths(robot, q), (q,), (qd,))[1]
+
+    def path_points(
+        self, robot: Host, q: ArrayLike, s: ArrayLike
+    ) -> Float[Array, "paths points 3"]:
+        """World positions [m] of every path at the arc lengths `s` (points,) [m].
+
+        Raises `ValueError` for wrong shapes and a concrete `s` outside the robot.
+        """
+        (q,) = _state(robot, q=q)
+        s = as_array(s, "s", robot.dtype)
+        if s.ndim != 1:
+            raise ValueError(f"`s` needs shape (points,), got {s.shape}.")
+        lengths = concrete(robot.segment_lengths)
+        if lengths is not None:
+            length = float(np.sum(lengths))
+            slack = 8 * float(np.finfo(lengths.dtype).eps) * length
+            inside = lambda s: (s >= -slack) & (s <= length + slack)
+            check_values(s, inside, f"`s` must lie in [0, {length:g}] m.")
+        return self._points(robot, q, s)
 
     @eqx.filter_jit
-    def path_points(
-        self, robot: Host, q: Float[Array, " dofs"], s: Float[Array, " points"]
-    ) -> Float[Array, "paths points 3"]:
-        """World positions [m] of every path at the arc lengths `s` [m]."""
+    def _points(self, robot: Host, q: Array, s: Array) -> Float[Array, "paths points 3"]:
         offsets = jax.vmap(self.transmission.routing.offsets, out_axes=1)(s)
         return jax.vmap(lambda d: robot.material_points(q, s, d))(offsets)
+
+
+def _state(robot: Host, **values: ArrayLike) -> list[Array]:
+    return [as_array(x, name, robot.dtype, (robot.num_dofs,)) for name, x in values.items()]
 
 
 class ThreadlikeImpedanceParams(Parameters):

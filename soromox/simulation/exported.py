@@ -11,8 +11,8 @@ from jaxtyping import Array
 from soromox.actuation import ActuatedHost, loads
 from soromox.numerics.checks import ArrayLike
 from soromox.simulation import implicit
-from soromox.simulation.inputs import checked_step_length, in_dtype
-from soromox.simulation.schemes import AbstractScheme, BackwardEuler
+from soromox.simulation.inputs import checked_scheme, checked_step_length, in_dtype
+from soromox.simulation.schemes import AbstractScheme
 from soromox.simulation.state import RESULTS
 
 
@@ -50,7 +50,7 @@ def export(
 
     Raises `ValueError` for a multi-step scheme and for numbers of steps that are not positive.
     """
-    scheme = BackwardEuler() if scheme is None else scheme
+    scheme = checked_scheme(scheme)
     if scheme.multistep is not None:
         raise ValueError(
             f"`scheme` must be of one step: {type(scheme).__name__} needs the points before. Take "

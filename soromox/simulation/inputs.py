@@ -10,6 +10,7 @@ from jaxtyping import Array, Float
 
 from soromox.actuation import ActuatedHost, loads
 from soromox.numerics.checks import ArrayLike, as_array, check_positive, float_dtype
+from soromox.simulation.schemes import AbstractScheme, BackwardEuler
 from soromox.simulation.state import SystemState
 
 
@@ -44,6 +45,14 @@ def checked_step_length(dt: ArrayLike | None, dtype: np.dtype) -> Float[Array, "
         raise ValueError("`dt`, the length of a step in seconds, is needed.")
     check_positive(dt, "dt")
     return as_array(dt, "dt", dtype, ())
+
+
+def checked_scheme(scheme: AbstractScheme | None) -> AbstractScheme:
+    """`BackwardEuler()` by default."""
+    scheme = BackwardEuler() if scheme is None else scheme
+    if not isinstance(scheme, AbstractScheme):
+        raise TypeError(f"`scheme` needs an instance such as `BackwardEuler()`, got {scheme!r}.")
+    return scheme
 
 
 def checked_control(

@@ -13,13 +13,14 @@ from soromox.simulation import implicit
 from soromox.simulation.equilibrium import Statics
 from soromox.simulation.inputs import (
     checked_control,
+    checked_scheme,
     checked_state,
     checked_states,
     checked_step_length,
     dtype_for,
     in_dtype,
 )
-from soromox.simulation.schemes import AbstractScheme, BackwardEuler
+from soromox.simulation.schemes import AbstractScheme
 from soromox.simulation.state import SystemState
 
 
@@ -66,7 +67,7 @@ def linearize_step(
     state = checked_state(robot, state, "state")
     dt = checked_step_length(dt, state.y.dtype)
     control = checked_control(robot, state, u)
-    scheme = BackwardEuler() if scheme is None else scheme
+    scheme = checked_scheme(scheme)
     robot, states = in_dtype(robot, state.y.dtype), checked_states(robot, state)
     return _linearize_step(robot, state.y, states, control, dt, scheme)
 

@@ -17,6 +17,7 @@ from soromox.simulation.checkpointing import checkpointed_scan
 from soromox.simulation.inputs import (
     Signal,
     checked_control,
+    checked_scheme,
     checked_signal,
     checked_state,
     checked_states,
@@ -24,7 +25,7 @@ from soromox.simulation.inputs import (
     in_dtype,
 )
 from soromox.simulation.progress import Progress
-from soromox.simulation.schemes import AbstractScheme, BackwardEuler
+from soromox.simulation.schemes import AbstractScheme
 from soromox.simulation.state import RESULTS, SystemState, first_failure
 
 
@@ -60,7 +61,7 @@ def implicit_step(
     control = checked_control(robot, state, u)
     if tau_ext is not None:
         tau_ext = as_array(tau_ext, "tau_ext", dtype, (robot.num_dofs,))
-    scheme = BackwardEuler() if scheme is None else scheme
+    scheme = checked_scheme(scheme)
     return _step(in_dtype(robot, dtype), state, control, dt, scheme, tau_ext)
 
 
@@ -141,7 +142,7 @@ def rollout_to(
         raise ValueError("Give either `u` or `controller`.")
     if controller is None and u is None:
         u = checked_control(robot, state, None)
-    scheme = BackwardEuler() if scheme is None else scheme
+    scheme = checked_scheme(scheme)
     if adaptive is not None and scheme.multistep is not None:
         raise ValueError(
             f"`adaptive` needs a scheme of one step, got {type(scheme).__name__}: a change of step "

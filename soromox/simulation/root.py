@@ -116,7 +116,7 @@ def search_root(
         predicted = None
     search = jax.lax.while_loop(
         lambda s: ~s.done & ~s.stuck & (s.trials < MAX_TRIALS),
-        lambda s: _advance(problem, s, measure, static),
+        lambda s: _advance(problem, s, measure, static, arrays),
         _unstarted(start, arrays, predicted),
     )
     x, size = search.best, search.size
@@ -202,7 +202,11 @@ def _unstarted(start: Float[Array, " n"], inverse: PyTree, predicted: PyTree) ->
 
 
 def _advance(
-    problem: Residual, search: _Search, measure: Measure, static: ApproximateInverse
+    problem: Residual,
+    search: _Search,
+    measure: Measure,
+    static: ApproximateInverse,
+    first: PyTree,
 ) -> _Search:
     """One evaluation of the residual, and what follows from it."""
     n, dtype = len(search.x), search.x.dtype
@@ -245,6 +249,11 @@ def _advance(
         probing.column == n, lambda s: _newton_step(s, measure), lambda s: s, probing
     )
     chord = _chord_step(search, correction, measure, is_renewable)
+    if is_renewable:
+        # what was renewed last, far away perhaps, is of no use to Newton's method
+        leaves = chord.phase == _NEWTON
+        kept = jax.tree.map(lambda a, b: jnp.where(leaves, a, b), first, chord.inverse)
+        chord = chord._replace(inverse=kept)
     is_newton = search.phase == _NEWTON
     return jax.tree.map(lambda a, b: jnp.where(is_newton, a, b), newton, chord)
 

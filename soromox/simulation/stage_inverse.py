@@ -59,7 +59,7 @@ class StageInverse(RenewableInverse):
         effort, k, c = _responses(problem, y, yd, expected)
         linear = matmul(k, expected.y - reached.y) + matmul(c, expected.yd - reached.yd)
         effort = effort.at[responsive].add(linear)
-        A, W = _low_rank(problem, columns[:, responsive], k, c)
+        A, W = _low_rank(problem, q, v, columns[:, responsive], k, c)
         inverse = _woodbury(self.mechanics, self.factor, A, W, self.mechanics.solve(self.factor, A))
         return inverse, Held(effort, reached)
 
@@ -80,7 +80,7 @@ def approximate(stage: Stage) -> tuple[StageInverse, Measure]:
     # where the loads will be: a cable may tauten within the stage
     ahead = Motion((y + h * yd)[responsive], yd[responsive])
     effort, k, c = _responses(stage, y, yd, ahead)
-    A, W = _low_rank(stage, columns[:, responsive], k, c)
+    A, W = _low_rank(stage, q, v, columns[:, responsive], k, c)
 
     # forces that may cancel each other
     forces = [loads.other_force(robot, q, v), matmul(jnp.abs(columns), jnp.abs(effort))]
@@ -136,15 +136,21 @@ def _responses(stage: Stage, y: Array, yd: Array, at: Motion) -> tuple[Array, Ar
     return found, -k, -c
 
 
-def _low_rank(stage: Stage, A: Array, k: Array, c: Array) -> tuple[Array, Array]:
-    """All columns, and `W = h c + h^2 k`, with the couplings of joints."""
+def _low_rank(
+    stage: Stage, q: Array, v: Array, A: Array, k: Array, c: Array
+) -> tuple[Array, Array]:
+    """All columns, and `W = h c + h^2 k`, with what couples joints beyond the bodies' blocks."""
     mechanics, h = stage.mechanics, stage.h
     W = h * c + h**2 * k
-    couplings = (mechanics.coupling_damping, mechanics.coupling_stiffness)
-    for power, coupling in zip((h, h**2), couplings, strict=True):
-        if coupling is not None:
-            A = jnp.concatenate([A, jnp.eye(len(A), dtype=A.dtype)], axis=1)
-            W = jax.scipy.linalg.block_diag(W, power * coupling)
+    couplings = [(h, mechanics.coupling_damping), (h**2, mechanics.coupling_stiffness)]
+    if loads.has_other_force(stage.robot):
+        other = lambda q, v: -loads.other_force(stage.robot, q, v)
+        stiffness, damping = jax.jacfwd(other, argnums=(0, 1))(q, v)
+        couplings += [(h, damping), (h**2, stiffness)]
+    terms = [power * matrix for power, matrix in couplings if matrix is not None]
+    if terms:
+        A = jnp.concatenate([A, jnp.eye(len(A), dtype=A.dtype)], axis=1)
+        W = jax.scipy.linalg.block_diag(W, sum(terms[1:], terms[0]))
     return A, W
 
 

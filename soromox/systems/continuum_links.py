@@ -18,6 +18,7 @@ from soromox.numerics.checks import (
     check_positive,
     check_psd,
     check_values,
+    concrete,
     float_dtype,
 )
 from soromox.numerics.parameters import Parameters
@@ -151,8 +152,12 @@ class ContinuumLinkParams(Parameters):
             material = ElasticMaterial(*(leaf[0] for leaf in leaves), num_links=n)
         self.material = _in_dtype(material, dtype)
         check_positive(self.length, "length")
-        check_non_negative(self.density, "density")
+        check_positive(self.density, "density")
         check_finite(self.reference_strain, "reference_strain")
+        strain = concrete(self.reference_strain)
+        if strain is not None:
+            stretch = strain[:, 1 if d == 3 else 3]
+            check_positive(stretch, "sigma_x of reference_strain (1: as long as `length`)")
 
     @property
     def num_links(self) -> int:

@@ -2,6 +2,7 @@
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from soromox.actuation import Actuator, PassiveElement
@@ -15,6 +16,7 @@ from soromox.numerics.checks import (
     check_finite,
     check_non_negative,
     check_positive,
+    concrete,
     float_dtype,
 )
 from soromox.numerics.parameters import Parameters
@@ -124,6 +126,7 @@ class Pendulum(SoftRobot, RigidLinks):
     ):
         if not isinstance(params, PendulumParams):
             raise TypeError(f"`params` needs PendulumParams, got {type(params).__name__}.")
+        _check_inertia(params)
         self.params = params
         self.actuators = install_actuators(actuators, params.mass.size)
         self.passive_elements = install_passive_elements(passive_elements)
@@ -173,4 +176,21 @@ class Pendulum(SoftRobot, RigidLinks):
             gravity=params.gravity,
             coupling_stiffness=coupling_stiffness,
             coupling_damping=coupling_damping,
+        )
+
+
+def _check_inertia(params: PendulumParams) -> None:
+    """Raises `ValueError` for a joint that moves nothing with inertia: `M` would be singular."""
+    names = ("mass", "moment_inertia", "length", "center_of_mass_length")
+    numbers = [concrete(getattr(params, name)) for name in names]
+    if any(x is None for x in numbers):
+        return
+    mass, inertia, length, center = numbers
+    behind = np.append(np.cumsum(mass[::-1])[::-1][1:], 0)
+    moved = inertia + mass * center**2 + behind * length**2
+    if np.any(moved == 0):
+        joint = int(np.flatnonzero(moved == 0)[0])
+        raise ValueError(
+            f"Joint {joint} moves no inertia: give link {joint} or one behind it a `mass` away from "
+            "the joint, or a `moment_inertia`."
         )

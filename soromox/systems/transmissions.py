@@ -19,7 +19,7 @@ from soromox.actuation import (
 )
 from soromox.actuation.actuators import require_parts
 from soromox.actuation.channels import numbered
-from soromox.numerics.checks import ArrayLike, as_array, broadcast
+from soromox.numerics.checks import ArrayLike, as_array, broadcast, check_finite
 
 
 RobotT = TypeVar("RobotT", bound=ActuatedHost)
@@ -82,6 +82,7 @@ class Transmissions(ActuatedHost):
         if command is not None:
             variables = actuator.state_variables
             command = broadcast(command, "command", variables.dtype, count)
+            check_finite(command, "command")
             if isinstance(effort_model, RestrictedControl):
                 loads.refuse_known(effort_model, command, "command")
             variables = variables.at[:count].set(command)
@@ -115,11 +116,13 @@ class Transmissions(ActuatedHost):
     ) -> SelfT:
         """A robot that stores these variables with transmission `index`.
 
-        Raises `ValueError` for another number of them, and for a command that the law refuses.
+        Raises `ValueError` for another number of them, for NaN and infinity, and for a command that
+        the law refuses.
         """
         actuator = self._driven(index)
         old = actuator.state_variables
         new = as_array(values, "values", old.dtype, old.shape)
+        check_finite(new, "values")
         law, count = actuator.effort_model, actuator.num_channels
         if isinstance(law, RestrictedControl):
             loads.refuse_known(law, new[:count], f"values[:{count}]")

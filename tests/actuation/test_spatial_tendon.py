@@ -195,11 +195,12 @@ def test_elements_that_the_host_does_not_have_are_refused(elements, error, messa
     [
         ([Waypoint(0, POINT), Waypoint(1, POINT)], "On a continuum use `MaterialPoint"),
         ([LinearJoint(0, 1.0)], "needs a host whose joints have one dof each"),
+        ([Waypoint(-1, POINT), MaterialPoint(5.0)], "`s` of MaterialPoint must lie in"),
     ],
 )
-def test_a_continuum_has_no_links_and_no_single_joints(elements, message):
+def test_a_continuum_has_material_points_only(elements, message):
     soft = TRANSMISSIONS["material_tendon"]()[0]
-    with pytest.raises(TypeError, match=re.escape(message)):
+    with pytest.raises((TypeError, ValueError), match=re.escape(message)):
         SpatialTendonTransmission(elements).install_check(soft)
 
 

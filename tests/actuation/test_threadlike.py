@@ -252,6 +252,10 @@ def test_points_and_rates_of_paths():
     np.testing.assert_allclose(points, expected, atol=1e-15)
     rates = [-2.0 * 0.1 * SIDE, 2.0 * 0.1 * SIDE]
     np.testing.assert_allclose(actuator.path_velocities(robot, q, qd), rates, rtol=1e-13)
+    with pytest.raises(ValueError, match=r"`s` must lie in \[0, 0.1\] m. Got \[0.2\]"):
+        actuator.path_points(robot, q, [0.2])
+    with pytest.raises(ValueError, match=r"`s` needs shape \(points,\), got \(\)"):
+        actuator.path_points(robot, q, 0.05)
 
 
 def test_impedance_follows_its_numbers():

@@ -10,9 +10,12 @@ from soromox.actuation import (
     EffortModel,
     ForceControl,
     IdentityTransmission,
+    PassiveElement,
+    Transmission,
     TransmissionActuator,
 )
 from soromox.simulation import RESULTS, SystemState
+from soromox.systems import Pendulum, PendulumParams
 from tests.simulation.linear_robots import INERTIA, oscillator
 
 
@@ -135,3 +138,37 @@ def test_long_rollout_of_a_robot_without_actuators():
     undriven = oscillator(actuators=()).rollout_to(start, num_steps=24, dt=0.05)
     driven = oscillator().rollout_to(start, num_steps=24, dt=0.05)
     np.testing.assert_array_equal(undriven.y, driven.y)
+
+
+class Servo(EffortModel):
+    def effort(self, control, coordinate, velocity):
+        return 3 * (control - coordinate) - 2 * velocity
+
+
+class Crossed(Transmission):
+    orientation = "generic"
+
+    def coordinates(self, robot, q):
+        return jnp.stack([2 * q[0] ** 2 + q[1], q[2] * q[0]])
+
+
+class Rubber(PassiveElement):
+    def energy(self, robot, q):
+        return jnp.sum(q**2)
+
+    def dissipation(self, robot, q, qd):
+        return 0.005 * jnp.sum(qd**2)
+
+
+def test_strong_parts_of_an_outsider_on_a_light_finger_are_stepped():
+    """Their stiffness and damping are far above those of the inertia, as in `h D > M`."""
+    light = PendulumParams(
+        mass=[0.03, 0.022, 0.015],
+        moment_inertia=[5e-6, 2e-6, 1e-6],
+        length=[0.045, 0.03, 0.025],
+        center_of_mass_length=[0.022, 0.015, 0.012],
+    )
+    servo = TransmissionActuator(Crossed(), Servo(), labels=("a", "b"))
+    robot = Pendulum(light, actuators=servo, passive_elements=Rubber())
+    state = robot.implicit_step(SystemState(t=0.0, y=np.zeros(6)), [0.1, 0.2], dt=0.01)
+    assert state.result == RESULTS.successful

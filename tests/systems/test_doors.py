@@ -11,12 +11,17 @@ import pytest
 from soromox.actuation import (
     AffineGeneralizedCoordinateActuator,
     ArticulatedTendonActuator,
+    DirectEffort,
     IdentityActuator,
+    Transmission,
     TransmissionActuator,
 )
+from soromox.simulation import BackwardEuler, SystemState
 from soromox.systems import (
+    PCS,
     ArticulatedSoftRobot,
     BaseLink,
+    LinkSpec,
     Pendulum,
     PendulumParams,
     SoftRobot,
@@ -331,3 +336,33 @@ def test_single_precision_robots_stay_single():
     assert robot.dtype == jnp.float32
     assert all(leaf.dtype == jnp.float32 for leaf in jax.tree.leaves(robot.params))
     assert robot.gravitational_force([0.1, 0.2]).dtype == jnp.float32
+
+
+def test_refused_rods_and_pendulums_without_inertia():
+    numbers = {"length": 0.1, "radius": 0.01, "young_modulus": 1e5, "poisson_ratio": 0.4}
+    with pytest.raises(ValueError, match="`density` must be positive"):
+        PCS.from_links([LinkSpec.circular(density=0.0, **numbers)])
+    squeezed = LinkSpec.circular(density=1e3, reference_strain=[0.0] * 6, **numbers)
+    with pytest.raises(ValueError, match="`sigma_x of reference_strain"):
+        PCS.from_links([squeezed])
+    massless = PendulumParams([1.0, 1.0], [0.1, 0.0], [1.0, 1.0], [0.5, 0.0])
+    with pytest.raises(ValueError, match="Joint 1 moves no inertia"):
+        Pendulum(massless)
+
+
+@pytest.mark.parametrize("scheme", [BackwardEuler, "bdf2"], ids=repr)
+def test_a_scheme_is_an_instance(scheme):
+    # while tests run, the type hook speaks first
+    with pytest.raises(TypeError, match="['`]scheme['`]"):
+        pendulum().implicit_step(SystemState(t=0.0, y=np.zeros(6)), dt=0.01, scheme=scheme)
+
+
+def test_an_unknown_orientation_is_refused():
+    class Pulled(Transmission):
+        orientation = "pull"
+
+        def coordinates(self, robot, q):
+            return q[:1]
+
+    with pytest.raises(ValueError, match="must be one of length, contraction, generic, got 'pull'"):
+        pendulum(actuators=TransmissionActuator(Pulled(), DirectEffort()))

@@ -194,6 +194,8 @@ def test_a_refused_command_raises_where_it_has_a_value():
     for call in calls:
         with pytest.raises(ValueError, match="must be finite and must not be negative"):
             call()
+    with pytest.raises(ValueError, match="`values` must be finite"):
+        robot.with_transmission_actuator_state_variables(1, [np.inf])
     np.testing.assert_array_equal(robot.transmission_actuator_state_variables(1), [1.0])
     assert robot.implicit_step(state, bad, dt=0.01).result == RESULTS.rejected_command
     with pytest.raises(Exception, match="must not be negative"):
