@@ -216,7 +216,7 @@ def _advance(
     offsets = jnp.finfo(dtype).eps ** 0.5 * scale / measure.weights
     chosen = jnp.arange(n, dtype=jnp.int32) == search.column
     offset = jnp.where(chosen, offsets, 0)
-    residual = problem.value
+    residual, held = problem.value, None
     if is_renewable:
 
         def renew(search: _Search) -> tuple[PyTree, PyTree]:

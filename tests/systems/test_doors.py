@@ -353,7 +353,7 @@ def test_refused_rods_and_pendulums_without_inertia():
 @pytest.mark.parametrize("scheme", [BackwardEuler, "bdf2"], ids=repr)
 def test_a_scheme_is_an_instance(scheme):
     # while tests run, the type hook speaks first
-    with pytest.raises(TypeError, match="['`]scheme['`]"):
+    with pytest.raises(TypeError, match=r"['`]scheme['`]"):
         pendulum().implicit_step(SystemState(t=0.0, y=np.zeros(6)), dt=0.01, scheme=scheme)
 
 
