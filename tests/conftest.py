@@ -26,12 +26,13 @@ jax.config.update("jax_numpy_dtype_promotion", "strict")
 class SharedPrograms(LoadScopeScheduling):
     """The tests of a file in one process, so that what they share is compiled once.
 
-    The laws, a third of all work, are split by robot.
+    The laws, a third of all work, are split by robot, and the examples share nothing.
     """
 
     def _split_scope(self, nodeid: str) -> str:
         file = nodeid.split("::")[0]
-        return nodeid.split("[")[-1] if file.endswith("tests/test_laws.py") else file
+        is_split = file.endswith(("tests/test_laws.py", "tests/test_examples.py"))
+        return nodeid.split("[")[-1] if is_split else file
 
 
 @pytest.hookimpl(optionalhook=True)

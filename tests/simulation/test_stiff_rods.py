@@ -30,7 +30,7 @@ from soromox.simulation import (
 from soromox.simulation.root import find_root
 from soromox.simulation.stage import Stage
 from soromox.simulation.stage_inverse import approximate
-from soromox.systems import LinkSpec, PlanarPCS, PlanarPCSStructure
+from soromox.systems import LinkSpec, PlanarPCS, PlanarPCSStructure, base_poses
 
 
 RADIUS, LENGTH = 0.01, 0.2  # [m]
@@ -52,10 +52,6 @@ def rod(segments=1, **keywords) -> PlanarPCS:
 ONE_PATH = ThreadlikeRouting.linear([[0.0, 0.008, 0.0]], [[0.0, 0.0, 0.0]])
 
 
-def arm() -> PlanarPCS:
-    return rod(actuators=ThreadlikeActuator.tendons(ONE_PATH))
-
-
 SCHEMES = [
     BackwardEuler(),
     BDF2(),
@@ -72,30 +68,35 @@ SCHEMES = [
 @pytest.mark.parametrize("scheme", SCHEMES, ids=lambda scheme: type(scheme).__name__)
 def test_order_on_a_soft_arm(scheme):
     """A planar segment that a tendon bends, against an adaptive solver of high order."""
-    robot = arm().update_link_params(young_modulus=3e4, material_damping_coefficient=100.0)
-    u, t1 = jnp.array([0.3]), 0.1
-    y0 = np.array([2.0, 0.01, 0.02, 20.0, 0.0, 0.0])
+    robot = rod(
+        actuators=ThreadlikeActuator.tendons(ONE_PATH), base_pose=base_poses.hanging(planar=True)
+    ).update_link_params(young_modulus=3e4, material_damping_coefficient=500.0)
+    u, t1 = jnp.array([0.1]), 0.1
+    y0 = np.array([2.0, 0.0, 0.0, 5.0, 0.0, 0.0])
     rate = jax.jit(lambda t, y: robot.forward_dynamics(t, y, u))
-    exact = solve_ivp(rate, (0, t1), y0, method="DOP853", rtol=1e-11, atol=1e-12).y[:, -1]
-    counts = np.array([128, 256, 512])
+    times = t1 * np.arange(1, 5) / 4  # one error alone may change its sign
+    exact = solve_ivp(rate, (0, t1), y0, method="DOP853", rtol=1e-13, atol=1e-15, t_eval=times).y.T
+    counts = np.array([256, 512, 1024])
     state = SystemState(t=0.0, y=y0)
     run = lambda dt: robot.rollout_to(state, u, num_steps=int(counts[-1]), dt=dt, scheme=scheme)
     runs = jax.jit(jax.vmap(run))(t1 / counts)
     assert np.all(runs.result == RESULTS.successful)
     scale = np.array([1, 0.1, 0.1, 100, 10, 10])  # of the entries of y
-    errors = [np.linalg.norm((runs.y[i, n] - exact) / scale) for i, n in enumerate(counts)]
+    places = [n * np.arange(1, 5) // 4 for n in counts]
+    found = np.asarray(runs.y)
+    errors = [np.linalg.norm((found[i, at] - exact) / scale) for i, at in enumerate(places)]
     slope = -np.polyfit(np.log(counts), np.log(errors), 1)[0]
     assert abs(slope - scheme.order) < 0.15, errors
 
 
 @pytest.mark.slow
 def test_steady_states_from_soft_to_stiff_do_not_depend_on_the_step():
-    """Young's modulus over seven decades, cables up to 1e9 N/m with damping, steps of 1 to 50 ms."""
+    """Young's modulus over five decades, cables up to 1e9 N/m with damping, steps of 1 to 50 ms."""
     law = DisplacementControl(stiffness=1.0, damping=1.0)
     cable = TransmissionActuator(ThreadlikeTransmission(ONE_PATH), law)
     robot = rod(actuators=cable, base_pose=base_poses.hanging(planar=True))
     target = jnp.array([LENGTH - 2e-3])  # of the path's length [m]
-    moduli, cables = jnp.array([1e4, 1e6, 1e8, 1e11]), jnp.array([1e3, 1e9])
+    moduli, cables = jnp.array([1e6, 1e8, 1e11]), jnp.array([1e3, 1e9])
     lengths = jnp.array([1e-3, 1e-2, 5e-2])
 
     def settle(modulus, cable, dt):
@@ -119,13 +120,17 @@ def test_steady_states_from_soft_to_stiff_do_not_depend_on_the_step():
 
     over = lambda f, *axes: jax.vmap(f, in_axes=axes)
     grid = over(over(over(settle, None, None, 0), None, 0, None), 0, None, None)
-    q, result, still, still_result, loads, y = jax.jit(grid)(moduli, cables, lengths)
+    found = jax.jit(grid)(moduli, cables, lengths)
+    q, result, still, still_result, loads, y = map(np.asarray, found)
     assert np.all(result == RESULTS.successful)
     assert np.all(still_result == RESULTS.successful)
-    size = np.max(np.abs(still[:, :, :1]), axis=2, keepdims=True)
-    assert np.max(np.abs(q - still[:, :, :1]) / size) < 1e-8
+    size = np.max(np.abs(still), axis=-1, keepdims=True)
+    assert np.max(np.abs(still - still[:, :, :1]) / size) < 1e-8
+    # after 8 and 40 s the motion has come to rest there; 0.8 s in steps of 1 ms are too short
+    assert np.max((np.abs(q - still) / size)[:, :, 1:]) < 1e-8
     # the cable is short of its target by load / stiffness: nothing in the limit of a rigid one
-    np.testing.assert_allclose(loads, cables[None, :, None, None] * (-y - target), rtol=1e-6)
+    short = -y - np.asarray(target)
+    np.testing.assert_allclose(loads, np.asarray(cables)[:, None, None] * short, rtol=1e-6)
 
 
 def test_structured_step_equals_dense_newton():
