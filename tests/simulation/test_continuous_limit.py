@@ -37,7 +37,7 @@ def test_recorded_finger_is_nearer_to_its_continuous_motion_than_any_other(share
         )
     )(jnp.asarray(lengths))
     assert np.all(runs.result == RESULTS.successful)
-    ends = runs.q[np.arange(len(counts)), np.array(counts)]
+    ends = np.asarray(runs.q)[np.arange(len(counts)), counts]
     errors = np.max(np.abs(ends - np.array(data["continuous"]["q"][-1])), axis=1)
     assert errors[-1] < 1e-7
     assert errors[0] < recorded[lengths[0]] / 10
