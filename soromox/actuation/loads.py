@@ -315,6 +315,18 @@ def load_coordinates(robot: ActuatedHost, q: Float[Array, " dofs"]) -> Float[Arr
     return _join([load.transmission.coordinates(robot, q) for load in loads(robot)], q.dtype)
 
 
+def load_columns(
+    robot: ActuatedHost, q: Float[Array, " dofs"]
+) -> tuple[Float[Array, " coordinates"], Float[Array, "dofs coordinates"]]:
+    """The coordinates y of all loads, and their columns `(dy/dq)^T`."""
+    count = sum(load_sizes(robot))
+    if not count:
+        return jnp.zeros(0, q.dtype), jnp.zeros((len(q), 0), q.dtype)
+    y, pull = jax.vjp(lambda q: load_coordinates(robot, q), q)
+    rows = jnp.eye(count, dtype=q.dtype)
+    return y, jax.vmap(lambda row: pull(row)[0], out_axes=1)(rows)
+
+
 def load_efforts(
     robot: ActuatedHost,
     y: Float[Array, " coordinates"],

@@ -22,6 +22,7 @@ from soromox.numerics import matmul, norm
 from soromox.numerics.checks import (
     ArrayLike,
     as_array,
+    check_arc_length,
     check_finite,
     check_non_negative,
     concrete,
@@ -137,14 +138,10 @@ def needs_frames(transmission: "SpatialTendonTransmission", host: Host) -> None:
             )
     params = transmission.params
     if isinstance(host, MaterialFramed):
-        known, lengths = concrete(params.arc_lengths), concrete(host.segment_lengths)
-        if known is not None and lengths is not None:
+        lengths = concrete(host.segment_lengths)
+        if lengths is not None:
             length = float(np.sum(lengths))
-            slack = 8 * float(np.finfo(lengths.dtype).eps) * length
-            if np.any(known > length + slack):
-                raise ValueError(
-                    f"`s` of MaterialPoint must lie in [0, {length:g}] m on this `{name}`, got {known}."
-                )
+            check_arc_length(params.arc_lengths, length, "`s` of MaterialPoint")
     if host.is_planar:
         for label, values in (("points", params.points), ("offsets", params.offsets)):
             known = concrete(values)

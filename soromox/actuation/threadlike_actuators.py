@@ -35,8 +35,8 @@ from soromox.numerics.checks import (
     ArrayLike,
     as_array,
     broadcast,
+    check_arc_length,
     check_positive,
-    check_values,
     concrete,
     float_dtype,
 )
@@ -141,10 +141,7 @@ class ThreadlikeActuator(Actuator):
             raise ValueError(f"`s` needs shape (points,), got {s.shape}.")
         lengths = concrete(robot.segment_lengths)
         if lengths is not None:
-            length = float(np.sum(lengths))
-            slack = 8 * float(np.finfo(lengths.dtype).eps) * length
-            inside = lambda s: (s >= -slack) & (s <= length + slack)
-            check_values(s, inside, f"`s` must lie in [0, {length:g}] m.")
+            check_arc_length(s, float(np.sum(lengths)))
         return self._points(robot, q, s)
 
     @eqx.filter_jit

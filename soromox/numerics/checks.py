@@ -44,6 +44,16 @@ def check_non_negative(value: ArrayLike, name: str) -> None:
     check_values(value, lambda x: (x >= 0) & (x < np.inf), f"`{name}` must be non-negative.")
 
 
+def check_arc_length(s: ArrayLike, length: float, label: str = "`s`") -> None:
+    """Raises `ValueError` for a concrete `s` outside `[0, length]` [m], up to rounding."""
+    known = concrete(s)
+    if known is None:
+        return
+    slack = 8 * float(np.finfo(known.dtype).eps) * length
+    inside = lambda x: (x >= -slack) & (x <= length + slack)
+    check_values(known, inside, f"{label} must lie in [0, {length:g}] m.")
+
+
 def check_psd(value: ArrayLike, name: str) -> None:
     """Symmetric and positive semi-definite, over the last two axes."""
     known = concrete(value)

@@ -215,13 +215,11 @@ class _Tangent(ApproximateInverse):
 def _uncancelled_drive(statics: Statics, q: Array) -> Float[Array, " dofs"]:
     """`|A| |e| + |tau_ext|`: the force of all loads if none pulled against another."""
     drive = jnp.zeros_like(q) if statics.tau_ext is None else jnp.abs(statics.tau_ext)
-    count = len(loads.responsive_mask(statics.robot))
-    if count:
-        y, pull = jax.vjp(lambda q: loads.load_coordinates(statics.robot, q), q)
-        columns = jax.vmap(lambda row: pull(row)[0], out_axes=1)(jnp.eye(count, dtype=q.dtype))
-        effort = loads.load_efforts(statics.robot, y, jnp.zeros_like(y), statics.u)
-        drive = drive + matmul(jnp.abs(columns), jnp.abs(effort))
-    return drive
+    y, columns = loads.load_columns(statics.robot, q)
+    if not y.size:
+        return drive
+    effort = loads.load_efforts(statics.robot, y, jnp.zeros_like(y), statics.u)
+    return drive + matmul(jnp.abs(columns), jnp.abs(effort))
 
 
 def _approximate(statics: Statics, tangent: Array, drive: Array) -> tuple[Measure, _Tangent]:

@@ -51,7 +51,7 @@ class StageInverse(RenewableInverse):
         self, problem: Stage, x: Float[Array, " dofs"], predicted: Motion
     ) -> tuple["StageInverse", Held]:
         q, v = problem.motion(x)
-        y, columns = _columns(problem, q)
+        y, columns = loads.load_columns(problem.robot, q)
         yd = matmul(columns.T, v) if problem.y0 is None else (y - problem.y0) / problem.h
         responsive = np.flatnonzero(loads.responsive_mask(problem.robot))
         reached = Motion(y[responsive], yd[responsive])
@@ -74,7 +74,7 @@ def approximate(stage: Stage) -> tuple[StageInverse, Measure]:
     stage = jax.lax.stop_gradient(stage)
     robot, mechanics, h, q, v = stage.robot, stage.mechanics, stage.h, stage.q0, stage.v0
     factor = mechanics.factor(q, h)
-    y, columns = _columns(stage, q)
+    y, columns = loads.load_columns(robot, q)
     yd = matmul(columns.T, v)
     responsive = np.flatnonzero(loads.responsive_mask(robot))
     # where the loads will be: a cable may tauten within the stage
@@ -108,16 +108,6 @@ def approximate(stage: Stage) -> tuple[StageInverse, Measure]:
     )
     scale = jnp.sum(jnp.where(jnp.isfinite(sizes), sizes, 0))
     return inverse, Measure(h * weights, scale)
-
-
-def _columns(stage: Stage, q: Array) -> tuple[Array, Array]:
-    """Coordinates of the loads at q, and their columns `(dy/dq)^T`."""
-    count = len(loads.responsive_mask(stage.robot))
-    if not count:
-        return jnp.zeros(0, q.dtype), jnp.zeros((len(q), 0), q.dtype)
-    y, pull = jax.vjp(lambda q: loads.load_coordinates(stage.robot, q), q)
-    rows = jnp.eye(count, dtype=q.dtype)
-    return y, jax.vmap(lambda row: pull(row)[0], out_axes=1)(rows)
 
 
 def _responses(stage: Stage, y: Array, yd: Array, at: Motion) -> tuple[Array, Array, Array]:

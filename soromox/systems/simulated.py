@@ -86,7 +86,8 @@ class Simulated(ActuatedHost):
         """The equilibrium under control `u` (m,) and generalized force `tau_ext` (n,).
 
         Has `.q`, `.residual`, `.result` (also says whether the equilibrium is unstable) and
-        `.smallest_stiffness`. `throw=True` raises where the search fails. See `soromox.simulation.static_equilibrium`.
+        `.smallest_stiffness`. `throw=True` raises where the search fails. See
+        `soromox.simulation.static_equilibrium`.
         """
         return simulation.static_equilibrium(self, u, tau_ext, q0, steps, throw)
 

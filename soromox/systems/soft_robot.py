@@ -15,7 +15,7 @@ from jaxtyping import Array, Float, Scalar
 from soromox.actuation import loads
 from soromox.chain import Mechanics
 from soromox.lie import se2, se3
-from soromox.numerics.checks import ArrayLike, as_array, concrete, float_dtype
+from soromox.numerics.checks import ArrayLike, as_array, check_arc_length, concrete, float_dtype
 from soromox.numerics.parameters import Parameters
 from soromox.systems import terms
 from soromox.systems.actuated import Actuated
@@ -238,14 +238,13 @@ class SoftRobot(Actuated, Simulated):
         return _evaluate(self._in(dtype), function, (q, s), body)
 
     def _check_arc_length(self, s: Array, body: int | None) -> None:
-        known = concrete(s)
-        if known is None or any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves(self)):
+        if concrete(s) is None or any(
+            isinstance(x, jax.core.Tracer) for x in jax.tree.leaves(self)
+        ):
             return
         with jax.ensure_compile_time_eval():
             length = float(_evaluate(self, terms.length_to, (), body))
-        slack = 8 * float(jnp.finfo(s.dtype).eps) * length
-        if not np.all((known >= -slack) & (known <= length + slack)):
-            raise ValueError(f"`s` must lie in [0, {length:g}] m, got {known}.")
+        check_arc_length(s, length)
 
     def _state_dtype(self, *values: ArrayLike | None) -> np.dtype:
         arrays = [value for value in values if hasattr(value, "dtype")]
