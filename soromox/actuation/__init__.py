@@ -25,8 +25,6 @@ from soromox.actuation.core import (
     Actuator as Actuator,
     ActuatorParams as ActuatorParams,
     PassiveElement as PassiveElement,
-    SizedTransmission as SizedTransmission,
-    Transmission as Transmission,
 )
 from soromox.actuation.efforts import (
     DirectEffort as DirectEffort,
@@ -77,4 +75,9 @@ from soromox.actuation.threadlike_actuators import (
     ThreadlikeActuator as ThreadlikeActuator,
     ThreadlikeImpedance as ThreadlikeImpedance,
     ThreadlikeImpedanceParams as ThreadlikeImpedanceParams,
+)
+from soromox.actuation.transmission import (
+    PathTransmission as PathTransmission,
+    SizedTransmission as SizedTransmission,
+    Transmission as Transmission,
 )

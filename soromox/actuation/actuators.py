@@ -13,15 +13,12 @@ from soromox.actuation.channels import (
     channel_units,
     numbered,
 )
-from soromox.actuation.core import (
-    Actuator,
-    SizedTransmission,
-    Transmission,
-)
+from soromox.actuation.core import Actuator
 from soromox.actuation.efforts import DirectEffort
 from soromox.actuation.laws import (
     EffortModel,
 )
+from soromox.actuation.transmission import SizedTransmission, Transmission
 from soromox.numerics.checks import ArrayLike, float_dtype
 
 

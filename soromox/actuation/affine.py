@@ -16,17 +16,13 @@ from soromox.actuation.channels import (
     channel_units,
     numbered,
 )
-from soromox.actuation.core import (
-    Actuator,
-    Orientation,
-    SizedTransmission,
-    Transmission,
-)
+from soromox.actuation.core import Actuator
 from soromox.actuation.efforts import DirectEffort
 from soromox.actuation.laws import (
     EffortModel,
 )
 from soromox.actuation.parametrised import Parametrised
+from soromox.actuation.transmission import Orientation, SizedTransmission, Transmission
 from soromox.chain.hosts import Host
 from soromox.numerics import matmul
 from soromox.numerics.checks import ArrayLike, as_array, check_finite, float_dtype

@@ -1,4 +1,4 @@
-"""Transmissions, actuators and passive elements: with the effort laws, the seams of actuation.
+"""Actuators and passive elements: with transmissions and effort laws, the seams of actuation.
 
 A transmission maps the configuration to coordinates `y`; a law turns control, coordinate and
 velocity into the conjugate effort `e`; the generalized force is `A e` with `A = (dy/dq)^T`, so that
@@ -7,113 +7,25 @@ velocity into the conjugate effort `e`; the generalized force is `A e` with `A =
 
 import abc
 from collections.abc import Callable
-from typing import Any, ClassVar, Literal, TypeVar, get_args
+from typing import Any, ClassVar, TypeVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from equinox import AbstractClassVar, AbstractVar
+from equinox import AbstractVar
 from jaxtyping import Array, Float, Scalar
 
 from soromox.actuation.channels import ActuatorMetadata, at_rest, channel_bounds, check_bounds
 from soromox.actuation.laws import EffortModel, RestoringLaw, StatefulLaw, num_states
 from soromox.actuation.parametrised import Composed
+from soromox.actuation.transmission import Transmission, check_dtype, sign
 from soromox.chain.hosts import Host
 from soromox.numerics.checks import ArrayLike
 from soromox.numerics.parameters import Parameters
 
 
-Orientation = Literal["length", "contraction", "generic"]
-
 # not `typing.Self`, which a runtime type checker refuses here
 ActuatorT = TypeVar("ActuatorT", bound="Actuator")
-
-
-class Transmission(Parameters):
-    """A stateless map from the configuration to coordinates.
-
-    A new transmission declares its `orientation` and writes `coordinates`; rate, force and matrix
-    are derivatives of that one map. A faster derivative is a `jax.custom_jvp` of the same map.
-
-    - `orientation`: `"length"` if y grows as a path lengthens, `"contraction"` if it grows as the
-      path shortens (`y = -length`), `"generic"` for anything else.
-    - `requirements`: functions of `(transmission, host)` that raise when the host cannot carry it;
-      called at installation.
-    """
-
-    orientation: AbstractClassVar[Orientation]
-    requirements: ClassVar[tuple[Callable[["Transmission", Host], None], ...]] = ()
-
-    @abc.abstractmethod
-    def coordinates(self, robot: Host, q: Float[Array, " dofs"]) -> Float[Array, " coordinates"]:
-        """The coordinates `y(q)`."""
-
-    def velocities(
-        self, robot: Host, q: Float[Array, " dofs"], qd: Float[Array, " dofs"]
-    ) -> Float[Array, " coordinates"]:
-        """`yd = A^T qd`."""
-        return jax.jvp(lambda q: self.coordinates(robot, q), (q,), (qd,))[1]
-
-    def force(
-        self, robot: Host, q: Float[Array, " dofs"], effort: Float[Array, " coordinates"]
-    ) -> Float[Array, " dofs"]:
-        """The generalized force `A e`."""
-        return jax.vjp(lambda q: self.coordinates(robot, q), q)[1](effort)[0]
-
-    def moment_matrix(
-        self, robot: Host, q: Float[Array, " dofs"]
-    ) -> Float[Array, "dofs coordinates"]:
-        """`A = (dy/dq)^T`."""
-        return jax.jacrev(lambda q: self.coordinates(robot, q))(q).T
-
-    def num_coordinates(self, robot: Host) -> int:
-        """Number of coordinates on this robot; evaluates nothing."""
-        if isinstance(self, SizedTransmission):
-            return self.size
-        return coordinate_shape(self, robot).shape[0]
-
-    def install_check(self, robot: Host) -> None:
-        """Raises `TypeError` or `ValueError` if the robot cannot carry this transmission."""
-        if self.orientation not in get_args(Orientation):
-            raise ValueError(
-                f"`orientation` of `{type(self).__name__}` must be one of "
-                f"{', '.join(get_args(Orientation))}, got {self.orientation!r}."
-            )
-        for requirement in self.requirements:
-            requirement(self, robot)
-        check_dtype(self, robot)
-        if isinstance(self, SizedTransmission):
-            return  # tracing the kinematics of every tendon of a hand would take seconds
-        shape = coordinate_shape(self, robot)
-        if len(shape.shape) != 1 or not jnp.issubdtype(shape.dtype, jnp.floating):
-            raise TypeError(
-                f"`{type(self).__name__}.coordinates` must return a vector of floats, one entry "
-                f"for each coordinate; on this {type(robot).__name__} it returns shape "
-                f"{shape.shape} of {shape.dtype}. Return `y[None]` for a single coordinate."
-            )
-
-
-class SizedTransmission(Transmission):
-    """A transmission that knows its number of coordinates without a host.
-
-    Installation trusts `size` instead of tracing `coordinates`.
-    """
-
-    @property
-    @abc.abstractmethod
-    def size(self) -> int:
-        """Number of coordinates."""
-
-
-def coordinate_shape(transmission: Transmission, robot: Host) -> jax.ShapeDtypeStruct:
-    """Shape and dtype of the coordinates on this robot."""
-    q = jax.ShapeDtypeStruct((robot.num_dofs,), robot.dtype)
-    return jax.eval_shape(lambda q: transmission.coordinates(robot, q), q)
-
-
-def sign(transmission: Transmission) -> int:
-    """`sigma`: -1 where the coordinate grows as the path shortens, +1 elsewhere."""
-    return -1 if transmission.orientation == "contraction" else 1
 
 
 def law_effort(
@@ -360,14 +272,3 @@ class ActuatedHost(Host):
 
     actuators: AbstractVar[tuple[Actuator, ...]]
     passive_elements: AbstractVar[tuple[PassiveElement, ...]]
-
-
-def check_dtype(part: eqx.Module, robot: Host) -> None:
-    """Raises `TypeError` if a part has numbers of another precision than the robot."""
-    for leaf in jax.tree.leaves(eqx.filter(part, eqx.is_inexact_array)):
-        if leaf.dtype != robot.dtype:
-            raise TypeError(
-                f"`{type(part).__name__}` holds {leaf.dtype} numbers, but this "
-                f"{type(robot).__name__} is {robot.dtype}: construct it from "
-                f"`jnp.asarray(values, jnp.{robot.dtype})`."
-            )

@@ -13,11 +13,8 @@ from soromox.actuation.articulated_tendon import (
     ArticulatedTendonTransmission,
     ArticulatedTendonTransmissionParams,
 )
-from soromox.actuation.core import (
-    PassiveElement,
-    SizedTransmission,
-    Transmission,
-)
+from soromox.actuation.core import PassiveElement
+from soromox.actuation.transmission import SizedTransmission, Transmission
 from soromox.chain.hosts import Host
 from soromox.numerics.checks import (
     ArrayLike,

@@ -17,13 +17,12 @@ from soromox.actuation.core import (
     ActuatedHost,
     Actuator,
     PassiveElement,
-    Transmission,
     law_effort,
-    sign,
 )
 from soromox.actuation.impedance import AbstractImpedance
 from soromox.actuation.laws import RestrictedControl
 from soromox.actuation.states import backward_euler
+from soromox.actuation.transmission import Transmission, coordinates_and_matrix, sign
 from soromox.numerics.checks import ArrayLike, as_array, concrete
 
 
@@ -79,8 +78,7 @@ def actuation_matrix(
     robot: ActuatedHost, q: Float[Array, " dofs"]
 ) -> Float[Array, "dofs channels"]:
     """`A = (dy/dq)^T`."""
-    columns = [a.transmission.moment_matrix(robot, q) for a, _ in _driven(robot)]
-    return jnp.concatenate([jnp.zeros((q.shape[0], 0), q.dtype), *columns], axis=1)
+    return coordinates_and_matrix([a.transmission for a, _ in _driven(robot)], robot, q)[1]
 
 
 def actuator_efforts(
@@ -319,12 +317,7 @@ def load_columns(
     robot: ActuatedHost, q: Float[Array, " dofs"]
 ) -> tuple[Float[Array, " coordinates"], Float[Array, "dofs coordinates"]]:
     """The coordinates y of all loads, and their columns `(dy/dq)^T`."""
-    count = sum(load_sizes(robot))
-    if not count:
-        return jnp.zeros(0, q.dtype), jnp.zeros((len(q), 0), q.dtype)
-    y, pull = jax.vjp(lambda q: load_coordinates(robot, q), q)
-    rows = jnp.eye(count, dtype=q.dtype)
-    return y, jax.vmap(lambda row: pull(row)[0], out_axes=1)(rows)
+    return coordinates_and_matrix([load.transmission for load in loads(robot)], robot, q)
 
 
 def load_efforts(

@@ -16,16 +16,13 @@ from soromox.actuation.channels import (
     channel_units,
     numbered,
 )
-from soromox.actuation.core import (
-    Actuator,
-    Orientation,
-    SizedTransmission,
-)
+from soromox.actuation.core import Actuator
 from soromox.actuation.efforts import DirectEffort
 from soromox.actuation.laws import (
     EffortModel,
 )
 from soromox.actuation.parametrised import Parametrised
+from soromox.actuation.transmission import Orientation, SizedTransmission
 from soromox.chain.hosts import Host, JointRouted, LinkFramed
 from soromox.numerics import einsum, norm
 from soromox.numerics.checks import (

@@ -11,11 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from soromox.actuation.core import (
-    Orientation,
-    SizedTransmission,
-)
 from soromox.actuation.parametrised import Parametrised
+from soromox.actuation.transmission import Orientation, SizedTransmission
 from soromox.chain.bodies import free_joint
 from soromox.chain.hosts import Host, JointRouted, LinkFramed, MaterialFramed
 from soromox.numerics import matmul, norm

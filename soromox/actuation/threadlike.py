@@ -10,13 +10,10 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Float
 
-from soromox.actuation.core import (
-    Orientation,
-    SizedTransmission,
-)
 from soromox.actuation.parametrised import Parametrised
+from soromox.actuation.transmission import Orientation, PathTransmission
 from soromox.chain.hosts import Host, JointCrossed, MaterialFramed
-from soromox.numerics import einsum, norm
+from soromox.numerics import norm
 from soromox.numerics.checks import ArrayLike, as_array, broadcast, check_finite, float_dtype
 from soromox.numerics.parameters import Parameters
 
@@ -150,6 +147,23 @@ class ThreadlikeRouting(Parametrised):
         return jax.jvp(self.offsets, (s,), (jnp.ones_like(s),))[1]
 
 
+class Shape(NamedTuple):
+    """What all paths see of a configuration."""
+
+    strain: Float[Array, "segments nodes 6"]
+    joints: tuple[Float[Array, "joints 3"], Float[Array, "joints 3"]] | None  # B_rot q, B_trans q
+
+
+class Course(NamedTuple):
+    """Where paths run, along the first axis of every array; one path without that axis."""
+
+    weight: Float[Array, "*paths segments nodes"]  # [m] of the quadrature, 0 beyond the path
+    offset: Float[Array, "*paths segments nodes 3"]
+    slope: Float[Array, "*paths segments nodes 3"]
+    crosses: Float[Array, "*paths joints"] | None  # 1 for the joints on the path, 0 for others
+    joint_offset: Float[Array, "*paths joints 3"] | None
+
+
 def path_lengths(
     routing: ThreadlikeRouting,
     joint_crossing: JointCrossing,
@@ -162,23 +176,42 @@ def path_lengths(
     `e_x . (B_rot q x d + B_trans q)`: a constant moment arm, exact for a path that wraps around
     the axis of the joint.
     """
+    return jax.vmap(path_length, (None, 0))(*shape_and_courses(routing, joint_crossing, robot, q))
+
+
+def path_length(shape: Shape, course: Course) -> Float[Array, ""]:
+    """Length of one path [m]."""
+    d = course.offset
+    kappa, sigma = shape.strain[..., :3], shape.strain[..., 3:]
+    tangent = course.slope + jnp.cross(jnp.broadcast_to(kappa, d.shape), d) + sigma
+    speed = jax.vmap(norm)(tangent.reshape(-1, 3)).reshape(tangent.shape[:-1])
+    length = jnp.sum(course.weight * speed)
+    if shape.joints is None:
+        return length
+    rotation, translation = shape.joints
+    along = jnp.cross(rotation, course.joint_offset)[:, 0] + translation[:, 0]
+    return length + jnp.sum(course.crosses * along)
+
+
+def shape_and_courses(
+    routing: ThreadlikeRouting,
+    joint_crossing: JointCrossing,
+    robot: MaterialFramed,
+    q: Float[Array, " dofs"],
+) -> tuple[Shape, Course]:
+    """What the lengths of all paths depend on."""
     nodes = robot.strain_nodes(q)
     over_nodes = jax.vmap(jax.vmap(lambda s: (routing.offsets(s), routing.derivatives(s))))
-    d, slope = over_nodes(nodes.s)
-    kappa, sigma = nodes.strain[..., None, :3], nodes.strain[..., None, 3:]
-    tangent = slope + jnp.cross(jnp.broadcast_to(kappa, d.shape), d) + sigma
-    speed = jax.vmap(norm)(tangent.reshape(-1, 3)).reshape(tangent.shape[:-1])
-    mask = jnp.asarray(routing.spans.mask(len(nodes.s)), speed.dtype)
-    lengths = einsum("sk,skp,sp->p", nodes.weights, speed, mask)
-    if joint_crossing == "none" or not isinstance(robot, JointCrossed):
-        return lengths
-    joints = robot.joint_crossings(q)
-    if not joints.segments:
-        return lengths
-    d = jax.vmap(routing.offsets)(joints.s)
-    turn = jnp.broadcast_to(joints.rotation[:, None], d.shape)
-    along = jnp.cross(turn, d)[..., 0] + joints.translation[:, :1]
-    return lengths + einsum("jp,jp->p", along, mask[np.array(joints.segments)])
+    offset, slope = (jnp.moveaxis(x, -2, 0) for x in over_nodes(nodes.s))
+    mask = routing.spans.mask(len(nodes.s)).T.astype(nodes.weights.dtype)
+    weight = mask[:, :, None] * nodes.weights[None]
+    joints = robot.joint_crossings(q) if isinstance(robot, JointCrossed) else None
+    if joint_crossing == "none" or joints is None or not joints.segments:
+        return Shape(nodes.strain, None), Course(weight, offset, slope, None, None)
+    joint_offset = jnp.moveaxis(jax.vmap(routing.offsets)(joints.s), -2, 0)
+    crosses = jnp.asarray(mask[:, np.array(joints.segments)])
+    shape = Shape(nodes.strain, (joints.rotation, joints.translation))
+    return shape, Course(weight, offset, slope, crosses, joint_offset)
 
 
 class ThreadlikeTransmissionParams(Parameters):
@@ -234,7 +267,7 @@ def fits_the_body(transmission: "ThreadlikeTransmission", host: Host) -> None:
             )
 
 
-class ThreadlikeTransmission(SizedTransmission, Parametrised):
+class ThreadlikeTransmission(PathTransmission, Parametrised):
     """Coordinates `scale * length` of paths along the material of a rod.
 
     A scale of -1 makes the coordinate a contraction (tendons, muscles), +1 a length (rods), an
@@ -281,9 +314,15 @@ class ThreadlikeTransmission(SizedTransmission, Parametrised):
         functions = (self.offset_fn, self.derivative_fn)
         return ThreadlikeRouting(self.params.routing, *functions, *self.spans, self.allow_outside)
 
-    def coordinates(self, robot: Host, q: Float[Array, " dofs"]) -> Float[Array, " paths"]:
-        lengths = path_lengths(self.routing, self.joint_crossing, robot, q)
-        return self.params.coordinate_scale * lengths
+    def parts(
+        self, robot: Host, q: Float[Array, " dofs"]
+    ) -> tuple[Shape, tuple[Float[Array, " paths"], Course]]:
+        shape, courses = shape_and_courses(self.routing, self.joint_crossing, robot, q)
+        return shape, (self.params.coordinate_scale, courses)
+
+    def coordinate(self, shared: Shape, own: tuple[Float[Array, ""], Course]) -> Float[Array, ""]:
+        scale, course = own
+        return scale * path_length(shared, course)
 
 
 def _dtype(params: Parameters) -> np.dtype:

@@ -14,10 +14,7 @@ from soromox.actuation.channels import (
     channel_units,
     numbered,
 )
-from soromox.actuation.core import (
-    Actuator,
-    Orientation,
-)
+from soromox.actuation.core import Actuator
 from soromox.actuation.efforts import DirectEffort
 from soromox.actuation.impedance import AbstractImpedance, check_impedance, quadratic
 from soromox.actuation.laws import (
@@ -30,6 +27,7 @@ from soromox.actuation.threadlike import (
     ThreadlikeTransmission,
     path_lengths,
 )
+from soromox.actuation.transmission import Orientation
 from soromox.chain.hosts import Host
 from soromox.numerics.checks import (
     ArrayLike,

@@ -7,17 +7,27 @@ $W^2 = w w^T - |w|^2 I$ every map here is $\alpha I + \hat u + S$ with a symmetr
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from soromox.lie.series import curvature, inverse_tangent, slope, stumpff
 from soromox.numerics.products import matmul
 
 
+# hat of the three unit vectors
+_GENERATORS = np.array(
+    [
+        [[0, 0, 0], [0, 0, -1], [0, 1, 0]],
+        [[0, 0, 1], [0, 0, 0], [-1, 0, 0]],
+        [[0, -1, 0], [1, 0, 0], [0, 0, 0]],
+    ]
+)
+
+
 def hat(w: Float[Array, "3"]) -> Float[Array, "3 3"]:
     """Antisymmetric matrix of the cross product: `hat(w) @ a = w x a`."""
-    x, y, z = w
-    o = jnp.zeros_like(x)
-    return jnp.stack([o, -z, y, z, o, -x, -y, x, o]).reshape(3, 3)
+    x, y, z = (w[k] * _GENERATORS[k].astype(w.dtype) for k in range(3))
+    return x + y + z
 
 
 def vee(matrix: Float[Array, "3 3"]) -> Float[Array, "3"]:
@@ -165,7 +175,11 @@ def combine(
     scalar: Float[Array, ""], vector: Float[Array, "3"], symmetric: Float[Array, "3 3"]
 ) -> Float[Array, "3 3"]:
     """`scalar I + hat(vector) + symmetric`."""
-    return scalar * jnp.eye(3, dtype=vector.dtype) + hat(vector) + symmetric
+    # stacked: the tangent map has no time for multiples of zero
+    x, y, z = vector
+    o = jnp.zeros_like(x)
+    skew = jnp.stack([o, -z, y, z, o, -x, -y, x, o]).reshape(3, 3)
+    return scalar * jnp.eye(3, dtype=vector.dtype) + skew + symmetric
 
 
 def symmetric_outer(a: Float[Array, "3"], b: Float[Array, "3"]) -> Float[Array, "3 3"]:

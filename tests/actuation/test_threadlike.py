@@ -243,6 +243,22 @@ def test_default_span_is_the_whole_robot():
     np.testing.assert_allclose(robot.actuator_coordinates(np.zeros(18)), [-0.3, -0.3], rtol=1e-14)
 
 
+def test_cost_of_the_matrix_is_that_of_its_entries():
+    """Linear in the segments and in the paths."""
+
+    def operations(segments: int, paths: int) -> float:
+        angles = 2 * np.pi * np.arange(paths) / paths
+        offsets = SIDE * np.stack([0 * angles, np.cos(angles), np.sin(angles)], axis=1)
+        tendons = ThreadlikeActuator.tendons(ThreadlikeRouting.linear(offsets))
+        robot = PCS.from_links([link()] * segments, actuators=tendons)
+        lowered = jax.jit(PCS.actuation_matrix).lower(robot, jnp.zeros(robot.num_dofs))
+        return lowered.cost_analysis()["flops"]
+
+    base = operations(4, 4)
+    assert operations(8, 4) < 2.1 * base
+    assert operations(4, 16) < 4.1 * base
+
+
 def test_points_and_rates_of_paths():
     robot = PCS.from_links([link()], actuators=ThreadlikeActuator.tendons(sides()))
     actuator, q, qd = robot.actuators[0], jnp.zeros(6), jnp.zeros(6).at[2].set(2.0)
