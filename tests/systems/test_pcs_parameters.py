@@ -1,5 +1,7 @@
 """Parameters of constant-strain rods: one leaf each, differentiable, updatable, checked."""
 
+from typing import NamedTuple
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -148,18 +150,33 @@ def test_float32_agrees_with_float64(tapered):
             assert np.abs(theirs - ours).max() <= 1e-3 * np.abs(ours).max() + 1e-9
 
 
-def largest_array(jaxpr) -> int:
-    sizes = [0]
+class Work(NamedTuple):
+    """Numbers written by a traced program: in all (loops count each time), and at once."""
+
+    total: int
+    largest: int
+
+
+def work(jaxpr) -> Work:
+    total, largest = 0, 0
     for equation in jaxpr.eqns:
-        sizes += [var.aval.size for var in equation.outvars]
+        sizes = [var.aval.size for var in equation.outvars]
+        total, largest = total + sum(sizes), max(largest, *sizes)
         for part in jax.tree.leaves(
             list(equation.params.values()),
             is_leaf=lambda x: hasattr(x, "eqns") or hasattr(x, "jaxpr"),
         ):
             inner = getattr(part, "jaxpr", part)
             if hasattr(inner, "eqns"):
-                sizes.append(largest_array(inner))
-    return max(sizes)
+                each = work(inner)
+                total += equation.params.get("length", 1) * each.total
+                largest = max(largest, each.largest)
+    return Work(total, largest)
+
+
+def work_of_dynamics(robot: SoftRobot) -> Work:
+    zero = jnp.zeros(robot.num_dofs)
+    return work(jax.make_jaxpr(SoftRobot.forward_acceleration)(robot, zero, zero, zero).jaxpr)
 
 
 def variable_strain(links: list[LinkSpec]) -> GVS:
@@ -168,15 +185,21 @@ def variable_strain(links: list[LinkSpec]) -> GVS:
 
 
 @pytest.mark.parametrize("make", [PCS.from_links, PlanarPCS.from_links, variable_strain])
-def test_forward_dynamics_builds_no_square_matrix(make):
-    sizes = []
-    for count in (16, 32):
-        robot = make([circular()] * count)
-        zero = jnp.zeros(robot.num_dofs)
-        traced = jax.make_jaxpr(SoftRobot.forward_acceleration)(robot, zero, zero, zero)
-        sizes.append(largest_array(traced.jaxpr))
-    assert sizes[1] <= 2.01 * sizes[0]
-    assert sizes[1] < robot.num_dofs**2
+def test_work_of_forward_dynamics_grows_linearly(make):
+    """No square matrix, and no loop over arrays of all segments."""
+    small, middle, large = (work_of_dynamics(make([circular()] * n)) for n in (4, 16, 64))
+    assert abs((large.total - middle.total) / (middle.total - small.total) - 4) < 0.01
+    assert large.largest <= 4.01 * middle.largest
+    assert large.largest < make([circular()] * 64).num_dofs ** 2
+
+
+def test_inactive_strains_cost_nothing():
+    masks = np.tril(np.ones((6, 6), dtype=int))
+    works = [
+        work_of_dynamics(PCS.from_links([circular()] * 4, structure=PCSStructure(2, mask))).total
+        for mask in masks
+    ]
+    assert np.all(np.diff(works) > 0)
 
 
 def test_construction_compiles_nothing():
@@ -311,6 +334,21 @@ def test_selectors_of_any_kind(selector):
     assert robot.num_dofs == 4
     assert np.allclose(robot.strain(np.arange(1.0, 5)), [[1, 1, 2], [3, 5, 0]])
     hash(structure)
+
+
+@pytest.mark.parametrize("make", [PCS, PlanarPCS])
+def test_scaled_coordinates_are_angles(make):
+    """Of torsion and bending, over the length of each segment; stretch and shear stay strains."""
+    links = [circular(), circular(length=0.2)]
+    rotational = 1 if make is PlanarPCS else 3
+    length = np.ones((2, 3 if make is PlanarPCS else 6))
+    length[:, :rotational] = [[0.1], [0.2]]
+    scaled = make.from_links(links, structure=PCSStructure(2, None, True))
+    plain = make.from_links(links, structure=PCSStructure(2))
+    q = np.arange(1.0, plain.num_dofs + 1) / 10
+    np.testing.assert_allclose(scaled.strain(q), plain.strain(q / length.ravel()), rtol=1e-14)
+    expected = plain.stiffness_matrix() / np.outer(length, length)
+    np.testing.assert_allclose(scaled.stiffness_matrix(), expected, rtol=1e-13)
 
 
 # --- wrong inputs --------------------------------------------------------------------------
