@@ -10,7 +10,7 @@ from jaxtyping import Array, Float
 from soromox.actuation import Actuator, PassiveElement
 from soromox.chain import ConstantStrainBodies, kinematics
 from soromox.numerics import einsum
-from soromox.numerics.checks import ArrayLike, as_array, check_finite, float_dtype
+from soromox.numerics.checks import ArrayLike, as_array, check_finite, float_dtype, whole_number
 from soromox.numerics.parameters import Parameters
 from soromox.systems.continuum_links import ContinuumLinkParams, gauss_fractions
 from soromox.systems.continuum_robot import ContinuumRobot
@@ -59,9 +59,9 @@ class PCSStructure(eqx.Module):
         strain_selector: ArrayLike | None = None,
         scale_rotational_basis_by_length: bool = False,
     ):
-        if num_gauss_points < 1:
-            raise ValueError(f"`num_gauss_points` must be at least 1, got {num_gauss_points}.")
-        self.num_gauss_points = int(num_gauss_points)
+        self.num_gauss_points = whole_number(
+            num_gauss_points, "`num_gauss_points` must be a whole number of at least 1"
+        )
         self.scale_rotational_basis_by_length = bool(scale_rotational_basis_by_length)
         if strain_selector is None:
             self.strain_selector = None
