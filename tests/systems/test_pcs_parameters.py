@@ -1,7 +1,5 @@
 """Parameters of constant-strain rods: one leaf each, differentiable, updatable, checked."""
 
-from typing import NamedTuple
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -9,13 +7,11 @@ import numpy as np
 import pytest
 
 from soromox.systems import (
-    GVS,
     PCS,
     ContinuumLinkParams,
     CrossSectionGeometry,
     ElasticMaterial,
     ExplicitMaterial,
-    GVSSegment,
     LinearProfile,
     LinkSpec,
     PCSParams,
@@ -23,8 +19,6 @@ from soromox.systems import (
     PlanarPCS,
     PlanarPCSParams,
     PlanarPCSStructure,
-    SoftRobot,
-    StrainBasisSpec,
 )
 
 
@@ -147,76 +141,6 @@ def test_float32_agrees_with_float64(tapered):
             assert theirs.dtype == jnp.float32
             ours, theirs = np.asarray(ours), np.asarray(theirs)
             assert np.abs(theirs - ours).max() <= 1e-3 * np.abs(ours).max() + 1e-9
-
-
-class Work(NamedTuple):
-    """Numbers written by a traced program: in all (loops count each time), and at once."""
-
-    total: int
-    largest: int
-
-
-def work(jaxpr) -> Work:
-    total, largest = 0, 0
-    for equation in jaxpr.eqns:
-        sizes = [var.aval.size for var in equation.outvars]
-        total, largest = total + sum(sizes), max(largest, *sizes)
-        for part in jax.tree.leaves(
-            list(equation.params.values()),
-            is_leaf=lambda x: hasattr(x, "eqns") or hasattr(x, "jaxpr"),
-        ):
-            inner = getattr(part, "jaxpr", part)
-            if hasattr(inner, "eqns"):
-                each = work(inner)
-                total += equation.params.get("length", 1) * each.total
-                largest = max(largest, each.largest)
-    return Work(total, largest)
-
-
-def work_of_dynamics(robot: SoftRobot) -> Work:
-    zero = jnp.zeros(robot.num_dofs)
-    return work(jax.make_jaxpr(SoftRobot.forward_acceleration)(robot, zero, zero, zero).jaxpr)
-
-
-def variable_strain(links: list[LinkSpec]) -> GVS:
-    basis = StrainBasisSpec("legendre", ["kappa_y", "kappa_z", "sigma_x"], 1)
-    return GVS.from_segments([GVSSegment(link, basis=basis) for link in links])
-
-
-@pytest.mark.parametrize("make", [PCS.from_links, PlanarPCS.from_links, variable_strain])
-def test_work_of_forward_dynamics_grows_linearly(make):
-    """No square matrix, and no loop over arrays of all segments."""
-    small, middle, large = (work_of_dynamics(make([circular()] * n)) for n in (4, 16, 64))
-    assert abs((large.total - middle.total) / (middle.total - small.total) - 4) < 0.01
-    assert large.largest <= 4.01 * middle.largest
-    assert large.largest < make([circular()] * 64).num_dofs ** 2
-
-
-def test_inactive_strains_cost_nothing():
-    masks = np.tril(np.ones((6, 6), dtype=int))
-    works = [
-        work_of_dynamics(PCS.from_links([circular()] * 4, structure=PCSStructure(2, mask))).total
-        for mask in masks
-    ]
-    assert np.all(np.diff(works) > 0)
-
-
-def test_construction_compiles_nothing():
-    """Compiling one operation at a time is what makes construction slow."""
-    compiled = []
-
-    def listen(event, duration, **_):
-        if event == "/jax/core/compile/backend_compile_duration":
-            compiled.append(duration)
-
-    jax.monitoring.register_event_duration_secs_listener(listen)
-    try:
-        # shapes that no other test has compiled for
-        PCS.from_links([circular()] * 19)
-        PlanarPCS.from_links([circular(LinearProfile(0.02, 0.01))] * 21, gravity=(0.0, -1.0))
-    finally:
-        jax.monitoring.unregister_event_duration_listener(listen)
-    assert compiled == []
 
 
 # --- updates -------------------------------------------------------------------------------
