@@ -12,8 +12,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.spatial.transform import Rotation
 
-from soromox.systems import SoftRobot
+from soromox.systems import BaseLink, SoftRobot
 from tests.hosts import HOSTS
 
 
@@ -150,6 +151,32 @@ def test_actuation_conserves_power(case: Case):
     assert np.isclose(case.qd @ force, case.terms["actuator_velocities"] @ effort, rtol=1e-12)
     assert close(A, case.slopes["coordinates"].T, 1e-12)
     assert close(A @ effort, force, 1e-12)
+
+
+def test_a_floating_robot_held_at_a_pose_is_the_fixed_one(case: Case):
+    robot = case.robot
+    if robot.floating_base is not None:
+        pytest.skip("the base floats already")
+    pose, planar = robot.base_pose, robot.is_planar
+    base = BaseLink(1.0, 0.5) if planar else BaseLink(1.0, np.eye(3))
+    free = eqx.tree_at(
+        lambda robot: (robot.base_pose, robot.floating_base),
+        robot,
+        (None, base),
+        is_leaf=lambda x: x is None,
+    )
+    held = pose if planar else np.append(Rotation.from_quat(pose[:4]).as_rotvec(), pose[4:])
+    still = jnp.zeros_like(held)
+
+    @eqx.filter_jit
+    def inverse_dynamics(free, q, qd, qdd):
+        return free.inverse_dynamics(
+            jnp.concatenate([held, q]), *(jnp.concatenate([still, x]) for x in (qd, qdd))
+        )
+
+    force = inverse_dynamics(free, case.q, case.qd, case.qdd)
+    assert force.size == robot.num_dofs + still.size
+    assert close(force[still.size :], case.terms["inverse_dynamics"], 1e-12)
 
 
 def test_energy_balance_of_the_motion(case: Case):

@@ -54,6 +54,13 @@ def check_arc_length(s: ArrayLike, length: float, label: str = "`s`") -> None:
     check_values(known, inside, f"{label} must lie in [0, {length:g}] m.")
 
 
+def whole_number(value: Any, message: str, least: int = 1) -> int:
+    """`value` as an `int`; raises `ValueError` for a fraction, a traced value or less than `least`."""
+    if isinstance(value, Tracer) or not value >= least or value % 1:
+        raise ValueError(f"{message}, got {value!r}.")
+    return int(value)
+
+
 def check_psd(value: ArrayLike, name: str) -> None:
     """Symmetric and positive semi-definite, over the last two axes."""
     known = concrete(value)

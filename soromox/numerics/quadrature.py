@@ -3,6 +3,8 @@
 import numpy as np
 from jaxtyping import Float
 
+from soromox.numerics.checks import whole_number
+
 
 def gauss_legendre(
     num_points: int,
@@ -13,9 +15,6 @@ def gauss_legendre(
     `2 num_points - 1`. They are NumPy arrays (constants of a traced program); cast them to the
     dtype of the data they multiply.
     """
-    if num_points < 1:
-        raise ValueError(
-            f"`num_points` of a Gauss-Legendre rule must be at least 1, got {num_points}."
-        )
-    nodes, weights = np.polynomial.legendre.leggauss(num_points)
+    need = "`num_points` of a Gauss-Legendre rule must be at least 1"
+    nodes, weights = np.polynomial.legendre.leggauss(whole_number(num_points, need))
     return (1 + nodes) / 2, weights / 2

@@ -10,7 +10,7 @@ from jaxtyping import Array, Bool, Scalar
 
 from soromox.actuation import ActuatedHost
 from soromox.chain import Mechanics
-from soromox.numerics.checks import check_positive
+from soromox.numerics.checks import check_positive, whole_number
 from soromox.simulation import implicit
 from soromox.simulation.implicit import Inputs, Point, keep_where
 from soromox.simulation.schemes import AbstractScheme
@@ -42,10 +42,7 @@ class Adaptive(eqx.Module):
     def __check_init__(self):
         check_positive(self.rtol, "rtol")
         check_positive(self.atol, "atol")
-        if int(self.max_substeps) != self.max_substeps or self.max_substeps < 1:
-            raise ValueError(
-                f"`max_substeps` must be a positive integer, got {self.max_substeps!r}."
-            )
+        whole_number(self.max_substeps, "`max_substeps` must be a positive integer")
 
 
 class _Progress(NamedTuple):

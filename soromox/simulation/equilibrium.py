@@ -11,7 +11,7 @@ from jaxtyping import Array, Bool, Float, Int, Scalar
 from soromox.actuation import ActuatedHost, loads
 from soromox.chain import Mechanics
 from soromox.numerics import matmul
-from soromox.numerics.checks import ArrayLike, as_array
+from soromox.numerics.checks import ArrayLike, as_array, whole_number
 from soromox.simulation.inputs import dtype_for, in_dtype
 from soromox.simulation.linear_solve import ApproximateInverse
 from soromox.simulation.root import (
@@ -75,9 +75,8 @@ def static_equilibrium(
     q0 = as_array(np.zeros(n) if q0 is None else q0, "q0", dtype, (n,))
     if tau_ext is not None:
         tau_ext = as_array(tau_ext, "tau_ext", dtype, (n,))
-    if int(steps) != steps or steps < 1:
-        raise ValueError(f"`steps` must be a positive integer, got {steps}.")
-    found = _equilibrium(in_dtype(robot, dtype), u, tau_ext, q0, int(steps))
+    steps = whole_number(steps, "`steps` must be a positive integer")
+    found = _equilibrium(in_dtype(robot, dtype), u, tau_ext, q0, steps)
     if throw and first_failure(found.result) is not None:
         code = RESULTS(int(found.result))
         raise RuntimeError(f"The search for equilibrium failed ({code.name}). {code.message}")

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array
 
 from soromox.actuation import ActuatedHost, loads
-from soromox.numerics.checks import ArrayLike
+from soromox.numerics.checks import ArrayLike, whole_number
 from soromox.simulation import implicit
 from soromox.simulation.inputs import checked_scheme, checked_step_length, in_dtype
 from soromox.simulation.schemes import AbstractScheme
@@ -57,8 +57,8 @@ def export(
             "for instance `DIRK22()`."
         )
     for name, count in (("num_steps", num_steps), ("batch_size", batch_size)):
-        if count is not None and (int(count) != count or count < 1):
-            raise ValueError(f"`{name}` must be a positive integer, got {count}.")
+        if count is not None:
+            whole_number(count, f"`{name}` must be a positive integer")
     dtype = robot.dtype
     dt = checked_step_length(dt, dtype)
     robot = in_dtype(robot, dtype)

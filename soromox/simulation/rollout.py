@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Int, Scalar
 
 from soromox.actuation import ActuatedHost, loads
-from soromox.numerics.checks import ArrayLike, as_array, check_positive, concrete
+from soromox.numerics.checks import ArrayLike, as_array, check_positive, concrete, whole_number
 from soromox.simulation import implicit
 from soromox.simulation.adaptive import Adaptive, substeps
 from soromox.simulation.checkpointing import checkpointed_scan
@@ -198,9 +198,8 @@ def _span(
     if (t1 is None) == (num_steps is None):
         raise ValueError("Give exactly one of `t1` (concrete) and `num_steps`.")
     if num_steps is not None:
-        if isinstance(num_steps, jax.core.Tracer) or int(num_steps) != num_steps or num_steps < 1:
-            raise ValueError(f"`num_steps` must be a concrete positive integer, got {num_steps}.")
-        return _Span(state.t, None, step_length), int(num_steps)
+        count = whole_number(num_steps, "`num_steps` must be a concrete positive integer")
+        return _Span(state.t, None, step_length), count
     start, end, known_dt = concrete(state.t), concrete(t1), concrete(dt)
     if start is None or end is None or known_dt is None:
         raise ValueError(

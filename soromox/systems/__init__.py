@@ -11,6 +11,7 @@ from soromox.systems.continuum_links import (
     ElasticMaterial as ElasticMaterial,
     ExplicitMaterial as ExplicitMaterial,
 )
+from soromox.systems.continuum_robot import ContinuumRobot as ContinuumRobot
 from soromox.systems.gvs import GVS as GVS
 from soromox.systems.gvs_structure import (
     GVSParams as GVSParams,
@@ -26,6 +27,7 @@ from soromox.systems.joints import JointParams as JointParams, JointSpec as Join
 from soromox.systems.link_specs import LinkSpec as LinkSpec
 from soromox.systems.pcs import (
     PCS as PCS,
+    ConstantStrainRod as ConstantStrainRod,
     PCSParams as PCSParams,
     PCSStructure as PCSStructure,
     PlanarPCS as PlanarPCS,

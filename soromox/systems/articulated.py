@@ -3,13 +3,11 @@
 from collections.abc import Sequence
 
 import equinox as eqx
-import jax
 import numpy as np
 from jaxtyping import Array, Float
 
 from soromox.actuation import Actuator, PassiveElement
-from soromox.chain import ScrewBodies, Topology
-from soromox.chain.bodies import translation
+from soromox.chain import Topology
 from soromox.lie import se3
 from soromox.numerics.checks import (
     ArrayLike,
@@ -24,11 +22,16 @@ from soromox.numerics.checks import (
     float_dtype,
 )
 from soromox.numerics.parameters import Parameters
-from soromox.systems.installation import install_actuators, install_base, install_passive_elements
-from soromox.systems.joint_matrices import joint_matrix, split_coupling
-from soromox.systems.links import RigidLinks
-from soromox.systems.plan import BaseLink, BodyPlan, rigid_inertia
-from soromox.systems.soft_robot import SoftRobot
+from soromox.systems.installation import (
+    check_moved_inertia,
+    install_actuators,
+    install_base,
+    install_params,
+    install_passive_elements,
+)
+from soromox.systems.joint_matrices import joint_matrix
+from soromox.systems.links import RigidLinks, link_plan
+from soromox.systems.plan import BaseLink, BodyPlan
 
 
 class ArticulatedSoftRobotParams(Parameters):
@@ -154,7 +157,7 @@ class ArticulatedSoftRobotParams(Parameters):
         )
 
 
-class ArticulatedSoftRobot(SoftRobot, RigidLinks):
+class ArticulatedSoftRobot(RigidLinks):
     """A serial chain or tree of rigid links on revolute, prismatic or helical joints.
 
     `parents[i] < i` is the link that link i hangs on, -1 the base; serial by default. `base_pose`
@@ -179,13 +182,9 @@ class ArticulatedSoftRobot(SoftRobot, RigidLinks):
         base_pose: ArrayLike | None = None,
         floating_base: bool | BaseLink | None = False,
     ):
-        if not isinstance(params, ArticulatedSoftRobotParams):
-            raise TypeError(
-                f"`params` needs ArticulatedSoftRobotParams, got {type(params).__name__}."
-            )
+        self.params = install_params(params, ArticulatedSoftRobotParams)
         n = params.mass.size
         serial = tuple(range(-1, n - 1))
-        self.params = params
         self.parents = serial if parents is None else tuple(int(parent) for parent in parents)
         if len(self.parents) != n:
             raise ValueError(f"`parents` needs one entry per link: {n}, got {len(self.parents)}.")
@@ -202,60 +201,42 @@ class ArticulatedSoftRobot(SoftRobot, RigidLinks):
         return False
 
     @property
-    def num_internal_dofs(self) -> int:
-        return self.params.mass.size
-
-    @property
     def joint_parents(self) -> tuple[int, ...]:
         return self.parents
 
     def body_plan(self) -> BodyPlan:
-        return link_plan(self.params, self.parents)
+        return spatial_link_plan(self.params, self.parents)
 
 
 def check_inertia(params: ArticulatedSoftRobotParams, parents: tuple[int, ...]) -> None:
-    """Raises `ValueError` for a joint that moves nothing with inertia: `M` would be singular."""
+    """Raises `ValueError` where a joint, the links behind it included, moves no inertia."""
     numbers = [concrete(x) for x in (params.mass, params.center_of_mass_inertia, params.armature)]
     if any(x is None for x in numbers):
         return
     mass, inertia, armature = numbers
     moved = mass + np.trace(inertia, axis1=1, axis2=2)
     for link in reversed(range(len(parents))):
-        if moved[link] + armature[link] == 0:
-            raise ValueError(
-                f"Joint {link} moves no inertia: give link {link} or one behind it a `mass` or a "
-                "`center_of_mass_inertia`, or the joint an `armature`."
-            )
         if parents[link] >= 0:
             moved[parents[link]] += moved[link]
-
-
-def link_plan(params: ArticulatedSoftRobotParams, parents: tuple[int, ...]) -> BodyPlan:
-    """The bodies of a tree of rigid links on one-dof joints."""
-    links = tuple(range(len(parents)))
-    node = jax.vmap(lambda p: translation(se3, p))(params.center_of_mass_position)
-    bodies = ScrewBodies(
-        se3,
-        screw=params.joint_screw[:, :, None],
-        before=params.parent_to_joint_transform,
-        node=node[:, None],
-        tip=params.tip_position,
-        mass=jax.vmap(rigid_inertia)(params.mass, params.center_of_mass_inertia)[:, None],
+    check_moved_inertia(
+        moved + armature,
+        "link {link} or one behind it a `mass` or a `center_of_mass_inertia`, or the joint an "
+        "`armature`",
     )
-    stiffness, coupling_stiffness = split_coupling(params.joint_stiffness)
-    damping, coupling_damping = split_coupling(params.joint_damping)
-    return BodyPlan(
-        kinds=(bodies,),
-        members=(links,),
-        parents=parents,
-        backbone=links,
-        stiffness=(stiffness,),
-        damping=(damping,),
+
+
+def spatial_link_plan(params: ArticulatedSoftRobotParams, parents: tuple[int, ...]) -> BodyPlan:
+    """The bodies of a tree of links in space."""
+    return link_plan(
+        se3,
+        params,
+        parents,
+        screw=params.joint_screw,
+        before=params.parent_to_joint_transform,
+        center_of_mass=params.center_of_mass_position,
+        inertia=params.center_of_mass_inertia,
+        tip=params.tip_position,
         armature=params.armature,
-        rest=params.joint_rest_configuration,
-        gravity=params.gravity,
-        coupling_stiffness=coupling_stiffness,
-        coupling_damping=coupling_damping,
     )
 
 

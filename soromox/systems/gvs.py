@@ -25,7 +25,12 @@ from soromox.systems.gvs_structure import (
     check_match,
     segment_parts,
 )
-from soromox.systems.installation import install_actuators, install_base, install_passive_elements
+from soromox.systems.installation import (
+    install_actuators,
+    install_base,
+    install_params,
+    install_passive_elements,
+)
 from soromox.systems.joints import JointParams, joint_basis, joint_block
 from soromox.systems.plan import BaseLink, BodyPlan
 
@@ -67,12 +72,11 @@ class GVS(ContinuumRobot, JointCrossed):
         base_pose: ArrayLike | None = None,
         floating_base: bool | BaseLink | None = False,
     ):
-        if not isinstance(params, GVSParams):
-            raise TypeError(f"`params` needs GVSParams, got {type(params).__name__}.")
+        self.params = install_params(params, GVSParams)
         if not isinstance(structure, GVSStructure):
             raise TypeError(f"`structure` needs a GVSStructure, got {type(structure).__name__}.")
         check_match(params, structure)
-        self.params, self.structure = params, structure
+        self.structure = structure
         self.base_pose, self.floating_base = install_base(
             base_pose, floating_base, False, params.link.length.dtype
         )

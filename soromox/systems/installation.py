@@ -1,12 +1,31 @@
 """What every constructor of a robot does with its keywords."""
 
+from typing import TypeVar
+
 import numpy as np
 from jaxtyping import Array, Float
 
 from soromox.actuation import Actuator, IdentityActuator, PassiveElement
 from soromox.numerics.checks import ArrayLike, as_array, check_finite, check_values
+from soromox.numerics.parameters import Parameters
 from soromox.systems import base_poses
 from soromox.systems.plan import BaseLink
+
+
+ParamsT = TypeVar("ParamsT", bound=Parameters)
+
+
+def install_params(params: ParamsT, kind: type[ParamsT]) -> ParamsT:
+    if not isinstance(params, kind):
+        raise TypeError(f"`params` needs {kind.__name__}, got {type(params).__name__}.")
+    return params
+
+
+def check_moved_inertia(moved: Float[np.ndarray, " joints"], need: str) -> None:
+    """Raises `ValueError` for a joint that moves nothing with inertia: `M` would be singular."""
+    still = np.flatnonzero(moved == 0)
+    if still.size:
+        raise ValueError(f"Joint {still[0]} moves no inertia: give {need.format(link=still[0])}.")
 
 
 def install_actuators(

@@ -1,15 +1,69 @@
-"""Frames of rigid links, shared by the hosts that have them."""
+"""What the robots of rigid links share: frames of links, and how their numbers become bodies."""
+
+from types import ModuleType
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from soromox.chain import Host, JointRouted, LinkFramed, configuration, kinematics
+from soromox.chain import JointRouted, LinkFramed, ScrewBodies, configuration, kinematics
 from soromox.chain.bodies import translation
+from soromox.numerics.parameters import Parameters
+from soromox.systems.joint_matrices import split_coupling
+from soromox.systems.plan import BodyPlan, rigid_inertia
+from soromox.systems.soft_robot import SoftRobot
 
 
-class RigidLinks(Host, JointRouted, LinkFramed):
-    """A host whose internal bodies are rigid links behind one-dof joints, one after the other."""
+def link_plan(
+    group: ModuleType,
+    params: Parameters,
+    parents: tuple[int, ...],
+    *,
+    screw: Float[Array, "n d"],
+    before: Float[Array, "n *pose"],
+    center_of_mass: Float[Array, "n point"],
+    inertia: Float[Array, "n ..."],
+    tip: Float[Array, "n point"],
+    armature: Float[Array, " n"],
+) -> BodyPlan:
+    """The bodies of a tree of rigid links on one-dof joints.
+
+    `params` holds what links have alike in space and in the plane: `mass`, `gravity` and
+    `joint_stiffness`, `joint_damping`, `joint_rest_configuration`.
+    """
+    links = tuple(range(len(parents)))
+    node = jax.vmap(lambda p: translation(group, p))(center_of_mass)
+    bodies = ScrewBodies(
+        group,
+        screw=screw[:, :, None],
+        before=before,
+        node=node[:, None],
+        tip=tip,
+        mass=jax.vmap(rigid_inertia)(params.mass, inertia)[:, None],
+    )
+    stiffness, coupling_stiffness = split_coupling(params.joint_stiffness)
+    damping, coupling_damping = split_coupling(params.joint_damping)
+    return BodyPlan(
+        kinds=(bodies,),
+        members=(links,),
+        parents=parents,
+        backbone=links,
+        stiffness=(stiffness,),
+        damping=(damping,),
+        armature=armature,
+        rest=params.joint_rest_configuration,
+        gravity=params.gravity,
+        coupling_stiffness=coupling_stiffness,
+        coupling_damping=coupling_damping,
+    )
+
+
+class RigidLinks(SoftRobot, JointRouted, LinkFramed):
+    """A robot whose internal bodies are rigid links behind one-dof joints, one after the other."""
+
+    @property
+    def num_internal_dofs(self) -> int:
+        return self.params.mass.size
 
     @property
     def num_links(self) -> int:

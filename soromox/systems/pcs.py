@@ -1,6 +1,7 @@
 """Rods of segments with constant strain, in space and in the plane."""
 
 from collections.abc import Sequence
+from typing import ClassVar, TypeVar
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -10,13 +11,21 @@ from jaxtyping import Array, Float
 from soromox.actuation import Actuator, PassiveElement
 from soromox.chain import ConstantStrainBodies, kinematics
 from soromox.numerics import einsum
-from soromox.numerics.checks import ArrayLike, as_array, check_finite, float_dtype
+from soromox.numerics.checks import ArrayLike, as_array, check_finite, float_dtype, whole_number
 from soromox.numerics.parameters import Parameters
 from soromox.systems.continuum_links import ContinuumLinkParams, gauss_fractions
 from soromox.systems.continuum_robot import ContinuumRobot
-from soromox.systems.installation import install_actuators, install_base, install_passive_elements
+from soromox.systems.installation import (
+    install_actuators,
+    install_base,
+    install_params,
+    install_passive_elements,
+)
 from soromox.systems.link_specs import LinkSpec, link_params
 from soromox.systems.plan import BaseLink, BodyPlan
+
+
+RodT = TypeVar("RodT", bound="ConstantStrainRod")
 
 
 class PCSParams(Parameters):
@@ -59,9 +68,9 @@ class PCSStructure(eqx.Module):
         strain_selector: ArrayLike | None = None,
         scale_rotational_basis_by_length: bool = False,
     ):
-        if num_gauss_points < 1:
-            raise ValueError(f"`num_gauss_points` must be at least 1, got {num_gauss_points}.")
-        self.num_gauss_points = int(num_gauss_points)
+        self.num_gauss_points = whole_number(
+            num_gauss_points, "`num_gauss_points` must be a whole number of at least 1"
+        )
         self.scale_rotational_basis_by_length = bool(scale_rotational_basis_by_length)
         if strain_selector is None:
             self.strain_selector = None
@@ -94,7 +103,50 @@ PlanarPCSStructure = PCSStructure
 class ConstantStrainRod(ContinuumRobot):
     """What rods of constant-strain segments share in space and in the plane."""
 
+    kind_of_params: eqx.AbstractClassVar[type[Parameters]]
     structure: eqx.AbstractVar[PCSStructure]
+
+    # the same for both, so the constructor stands here and not with the fields
+    def __init__(
+        self,
+        params: PCSParams | PlanarPCSParams,
+        structure: PCSStructure | None = None,
+        *,
+        actuators: Actuator | tuple[Actuator, ...] | None = None,
+        passive_elements: PassiveElement | tuple[PassiveElement, ...] | None = None,
+        base_pose: ArrayLike | None = None,
+        floating_base: bool | BaseLink | None = False,
+    ):
+        self.params = install_params(params, self.kind_of_params)
+        self.structure = PCSStructure() if structure is None else structure
+        if not isinstance(self.structure, PCSStructure):
+            raise TypeError(f"`structure` needs a PCSStructure, got {type(structure).__name__}.")
+        self.actuators = install_actuators(actuators, self.num_internal_dofs)
+        self.passive_elements = install_passive_elements(passive_elements)
+        self.base_pose, self.floating_base = install_base(
+            base_pose, floating_base, self.is_planar, self.dtype
+        )
+
+    @classmethod
+    def from_links(
+        cls: type[RodT],
+        links: Sequence[LinkSpec] | LinkSpec,
+        gravity: ArrayLike | None = None,
+        structure: PCSStructure | None = None,
+        **keywords,
+    ) -> RodT:
+        """A rod of these links, base to tip; keywords as in the constructor."""
+        link = link_params(
+            links,
+            is_planar=cls.kind_of_params is PlanarPCSParams,
+            num_gauss_points=(structure or PCSStructure()).num_gauss_points,
+        )
+        given = () if gravity is None else (gravity,)
+        return cls(cls.kind_of_params(link, *given), structure, **keywords)
+
+    @property
+    def is_planar(self) -> bool:
+        return self.params.link.strain_size == 3
 
     @property
     def num_segments(self) -> int:
@@ -176,46 +228,14 @@ class PCS(ConstantStrainRod):
     `floating_base` frees it. `actuators=None` installs one generalized force per strain.
     """
 
+    kind_of_params: ClassVar[type[Parameters]] = PCSParams
+
     params: PCSParams
     structure: PCSStructure
     actuators: tuple[Actuator, ...]
     passive_elements: tuple[PassiveElement, ...]
     base_pose: Float[Array, "7"] | None
     floating_base: BaseLink | None
-
-    def __init__(
-        self,
-        params: PCSParams,
-        structure: PCSStructure | None = None,
-        *,
-        actuators: Actuator | tuple[Actuator, ...] | None = None,
-        passive_elements: PassiveElement | tuple[PassiveElement, ...] | None = None,
-        base_pose: ArrayLike | None = None,
-        floating_base: bool | BaseLink | None = False,
-    ):
-        self.params, self.structure = _parts(params, structure, PCSParams)
-        self.actuators = install_actuators(actuators, self.num_internal_dofs)
-        self.passive_elements = install_passive_elements(passive_elements)
-        self.base_pose, self.floating_base = install_base(
-            base_pose, floating_base, False, self.dtype
-        )
-
-    @classmethod
-    def from_links(
-        cls,
-        links: Sequence[LinkSpec] | LinkSpec,
-        gravity: ArrayLike | None = None,
-        structure: PCSStructure | None = None,
-        **keywords,
-    ) -> "PCS":
-        """A rod of these links, base to tip; keywords as in the constructor."""
-        link = link_params(links, is_planar=False, num_gauss_points=_points(structure))
-        params = PCSParams(link) if gravity is None else PCSParams(link, gravity)
-        return cls(params, structure, **keywords)
-
-    @property
-    def is_planar(self) -> bool:
-        return False
 
 
 class PlanarPCS(ConstantStrainRod):
@@ -226,46 +246,14 @@ class PlanarPCS(ConstantStrainRod):
     `actuators=None` installs one generalized force per strain.
     """
 
+    kind_of_params: ClassVar[type[Parameters]] = PlanarPCSParams
+
     params: PlanarPCSParams
     structure: PCSStructure
     actuators: tuple[Actuator, ...]
     passive_elements: tuple[PassiveElement, ...]
     base_pose: Float[Array, "3"] | None
     floating_base: BaseLink | None
-
-    def __init__(
-        self,
-        params: PlanarPCSParams,
-        structure: PCSStructure | None = None,
-        *,
-        actuators: Actuator | tuple[Actuator, ...] | None = None,
-        passive_elements: PassiveElement | tuple[PassiveElement, ...] | None = None,
-        base_pose: ArrayLike | None = None,
-        floating_base: bool | BaseLink | None = False,
-    ):
-        self.params, self.structure = _parts(params, structure, PlanarPCSParams)
-        self.actuators = install_actuators(actuators, self.num_internal_dofs)
-        self.passive_elements = install_passive_elements(passive_elements)
-        self.base_pose, self.floating_base = install_base(
-            base_pose, floating_base, True, self.dtype
-        )
-
-    @classmethod
-    def from_links(
-        cls,
-        links: Sequence[LinkSpec] | LinkSpec,
-        gravity: ArrayLike | None = None,
-        structure: PCSStructure | None = None,
-        **keywords,
-    ) -> "PlanarPCS":
-        """A rod of these links, base to tip; keywords as in the constructor."""
-        link = link_params(links, is_planar=True, num_gauss_points=_points(structure))
-        params = PlanarPCSParams(link) if gravity is None else PlanarPCSParams(link, gravity)
-        return cls(params, structure, **keywords)
-
-    @property
-    def is_planar(self) -> bool:
-        return True
 
 
 def _strain(robot: ConstantStrainRod, q: Array) -> Array:
@@ -287,16 +275,3 @@ def _checked(
     gravity = as_array(gravity, "gravity", float_dtype(link.length), (points,))
     check_finite(gravity, "gravity")
     return link, gravity
-
-
-def _parts(params: Parameters, structure: PCSStructure | None, kind: type):
-    if not isinstance(params, kind):
-        raise TypeError(f"`params` needs {kind.__name__}, got {type(params).__name__}.")
-    structure = PCSStructure() if structure is None else structure
-    if not isinstance(structure, PCSStructure):
-        raise TypeError(f"`structure` needs a PCSStructure, got {type(structure).__name__}.")
-    return params, structure
-
-
-def _points(structure: PCSStructure | None) -> int:
-    return (structure or PCSStructure()).num_gauss_points

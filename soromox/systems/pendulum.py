@@ -1,13 +1,10 @@
 """Planar chains of rigid links on revolute joints."""
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
 from soromox.actuation import Actuator, PassiveElement
-from soromox.chain import ScrewBodies
-from soromox.chain.bodies import translation
 from soromox.lie import se2
 from soromox.numerics.checks import (
     ArrayLike,
@@ -20,11 +17,16 @@ from soromox.numerics.checks import (
     float_dtype,
 )
 from soromox.numerics.parameters import Parameters
-from soromox.systems.installation import install_actuators, install_base, install_passive_elements
-from soromox.systems.joint_matrices import joint_matrix, split_coupling
-from soromox.systems.links import RigidLinks
-from soromox.systems.plan import BaseLink, BodyPlan, rigid_inertia
-from soromox.systems.soft_robot import SoftRobot
+from soromox.systems.installation import (
+    check_moved_inertia,
+    install_actuators,
+    install_base,
+    install_params,
+    install_passive_elements,
+)
+from soromox.systems.joint_matrices import joint_matrix
+from soromox.systems.links import RigidLinks, link_plan
+from soromox.systems.plan import BaseLink, BodyPlan
 
 
 class PendulumParams(Parameters):
@@ -102,7 +104,7 @@ class PendulumParams(Parameters):
             check_positive(self.radius, "radius")
 
 
-class Pendulum(SoftRobot, RigidLinks):
+class Pendulum(RigidLinks):
     """A planar chain of n links on revolute joints; angles are relative, links along local x.
 
     By default it points up along +y; `base_pose = [theta, x, y]` mounts it differently, or
@@ -124,10 +126,8 @@ class Pendulum(SoftRobot, RigidLinks):
         base_pose: ArrayLike | None = None,
         floating_base: bool | BaseLink | None = False,
     ):
-        if not isinstance(params, PendulumParams):
-            raise TypeError(f"`params` needs PendulumParams, got {type(params).__name__}.")
+        self.params = install_params(params, PendulumParams)
         _check_inertia(params)
-        self.params = params
         self.actuators = install_actuators(actuators, params.mass.size)
         self.passive_elements = install_passive_elements(passive_elements)
         self.base_pose, self.floating_base = install_base(
@@ -137,10 +137,6 @@ class Pendulum(SoftRobot, RigidLinks):
     @property
     def is_planar(self) -> bool:
         return True
-
-    @property
-    def num_internal_dofs(self) -> int:
-        return self.params.mass.size
 
     @property
     def joint_parents(self) -> tuple[int, ...]:
@@ -153,34 +149,20 @@ class Pendulum(SoftRobot, RigidLinks):
         def along_x(x: Float[Array, " n"]) -> Float[Array, "n 2"]:
             return jnp.stack([x, jnp.zeros_like(x)], axis=-1)
 
-        node = jax.vmap(lambda p: translation(se2, p))(along_x(params.center_of_mass_length))
-        bodies = ScrewBodies(
+        return link_plan(
             se2,
-            screw=jnp.broadcast_to(jnp.array([[1.0], [0.0], [0.0]], dtype), (n, 3, 1)),
+            params,
+            self.joint_parents,
+            screw=jnp.broadcast_to(jnp.array([1.0, 0.0, 0.0], dtype), (n, 3)),
             before=jnp.broadcast_to(se2.identity(dtype), (n, 3)),
-            node=node[:, None],
+            center_of_mass=along_x(params.center_of_mass_length),
+            inertia=params.moment_inertia,
             tip=along_x(params.length),
-            mass=jax.vmap(rigid_inertia)(params.mass, params.moment_inertia)[:, None],
-        )
-        stiffness, coupling_stiffness = split_coupling(params.joint_stiffness)
-        damping, coupling_damping = split_coupling(params.joint_damping)
-        return BodyPlan(
-            kinds=(bodies,),
-            members=(tuple(range(n)),),
-            parents=self.joint_parents,
-            backbone=tuple(range(n)),
-            stiffness=(stiffness,),
-            damping=(damping,),
             armature=jnp.zeros(n, dtype),
-            rest=params.joint_rest_configuration,
-            gravity=params.gravity,
-            coupling_stiffness=coupling_stiffness,
-            coupling_damping=coupling_damping,
         )
 
 
 def _check_inertia(params: PendulumParams) -> None:
-    """Raises `ValueError` for a joint that moves nothing with inertia: `M` would be singular."""
     names = ("mass", "moment_inertia", "length", "center_of_mass_length")
     numbers = [concrete(getattr(params, name)) for name in names]
     if any(x is None for x in numbers):
@@ -188,9 +170,7 @@ def _check_inertia(params: PendulumParams) -> None:
     mass, inertia, length, center = numbers
     behind = np.append(np.cumsum(mass[::-1])[::-1][1:], 0)
     moved = inertia + mass * center**2 + behind * length**2
-    if np.any(moved == 0):
-        joint = int(np.flatnonzero(moved == 0)[0])
-        raise ValueError(
-            f"Joint {joint} moves no inertia: give link {joint} or one behind it a `mass` away from "
-            "the joint, or a `moment_inertia`."
-        )
+    check_moved_inertia(
+        moved,
+        "link {link} or one behind it a `mass` away from the joint, or a `moment_inertia`",
+    )

@@ -15,11 +15,15 @@ from soromox.actuation import (
 )
 from soromox.numerics.checks import ArrayLike
 from soromox.systems import base_poses
-from soromox.systems.articulated import ArticulatedSoftRobotParams, check_inertia, link_plan
-from soromox.systems.installation import install_actuators, install_base, install_passive_elements
+from soromox.systems.articulated import ArticulatedSoftRobotParams, check_inertia, spatial_link_plan
+from soromox.systems.installation import (
+    install_actuators,
+    install_base,
+    install_params,
+    install_passive_elements,
+)
 from soromox.systems.links import RigidLinks
 from soromox.systems.plan import BaseLink, BodyPlan
-from soromox.systems.soft_robot import SoftRobot
 
 
 # the arm is a serial chain of links; the numbers of its muscles are those of its actuator
@@ -57,7 +61,7 @@ _MUSCLE_ARRAYS = {
 }
 
 
-class McKibbenActuatedUMArm(SoftRobot, RigidLinks):
+class McKibbenActuatedUMArm(RigidLinks):
     """A serial arm of universal joints (pairs of crossed hinges) between rigid links.
 
     `actuator` are the muscles across the pairs, an `ArticulatedMcKibbenActuator` as a rule, or any
@@ -80,11 +84,7 @@ class McKibbenActuatedUMArm(SoftRobot, RigidLinks):
         base_pose: ArrayLike | None = None,
         floating_base: bool | BaseLink | None = False,
     ):
-        if not isinstance(params, McKibbenActuatedUMArmParams):
-            raise TypeError(
-                f"`params` needs McKibbenActuatedUMArmParams, got {type(params).__name__}."
-            )
-        self.params = params
+        self.params = install_params(params, McKibbenActuatedUMArmParams)
         check_inertia(params, self.joint_parents)
         self.actuators = install_actuators(actuator, params.mass.size)
         self.passive_elements = install_passive_elements(passive_elements)
@@ -133,15 +133,11 @@ class McKibbenActuatedUMArm(SoftRobot, RigidLinks):
         return False
 
     @property
-    def num_internal_dofs(self) -> int:
-        return self.params.mass.size
-
-    @property
     def joint_parents(self) -> tuple[int, ...]:
         return tuple(range(-1, self.num_internal_dofs - 1))
 
     def body_plan(self) -> BodyPlan:
-        return link_plan(self.params, self.joint_parents)
+        return spatial_link_plan(self.params, self.joint_parents)
 
 
 def _unmounted(frames: Float[np.ndarray, "..."]) -> Float[np.ndarray, "..."]:

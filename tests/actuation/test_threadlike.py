@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 
 from soromox.actuation import (
+    AffineGeneralizedCoordinateActuator,
     BaseThreadlikeRoutingParams,
+    IdentityActuator,
     ThreadlikeActuator,
     ThreadlikeImpedance,
     ThreadlikeRouting,
@@ -18,6 +20,7 @@ from soromox.systems import (
     PCS,
     GVSSegment,
     JointSpec,
+    LinearProfile,
     LinkSpec,
     Pendulum,
     PlanarPCS,
@@ -172,11 +175,25 @@ def test_helix():
         turned = jnp.stack([jnp.zeros_like(s), jnp.cos(angle), jnp.sin(angle)])
         return params.radius * turned[None]
 
-    routing = ThreadlikeRouting(Helix(jnp.array(SIDE), jnp.array(60.0)), offset)
-    robot = PCS.from_links([link()], actuators=ThreadlikeActuator.tendons(routing))
+    def derivative(params, s):
+        angle = params.rate * s
+        turned = jnp.stack([jnp.zeros_like(s), -jnp.sin(angle), jnp.cos(angle)])
+        return params.radius * params.rate * turned[None]
+
+    numbers = Helix(jnp.array(SIDE), jnp.array(60.0))
+    robot, same, straight = (
+        PCS.from_links(
+            [link()],
+            actuators=ThreadlikeActuator.tendons(ThreadlikeRouting(numbers, offset, derivative)),
+        )
+        for derivative in (None, derivative, lambda params, s: jnp.zeros((1, 3)))
+    )
     length = lambda robot: robot.actuators[0].path_lengths(robot, jnp.zeros(6))[0]
     expected = 0.1 * np.sqrt(1 + (60 * SIDE) ** 2)
     np.testing.assert_allclose(length(robot), expected, rtol=1e-14)
+    # a derivative that is given is the one that counts
+    np.testing.assert_allclose(length(same), expected, rtol=1e-14)
+    np.testing.assert_allclose(length(straight), 0.1, rtol=1e-14)
     # and its derivative by the radius, through an update of the parameters
     slope = jax.grad(
         lambda r: length(
@@ -218,6 +235,49 @@ def test_planar_and_spatial_hosts_agree():
         )
         A = space.actuation_matrix(spatial.ravel()).reshape(2, 6)[:, 2:5].ravel()
         np.testing.assert_allclose(flat.actuation_matrix(q)[:, 0], A, rtol=1e-12, atol=1e-16)
+
+
+def test_mixed_actuation_keeps_its_order():
+    """Channels, labels, units, kinds and bounds of a tuple follow each other; forces add up."""
+    left, right = ([[0.0, y, 0.0]] for y in (SIDE, -SIDE))
+    parts = (
+        ThreadlikeActuator.tendons(sides()),
+        ThreadlikeActuator.push_rods(ThreadlikeRouting.linear(left)),
+        ThreadlikeActuator.muscles(ThreadlikeRouting.linear(right)),
+        ThreadlikeActuator.pressure_chambers(
+            ThreadlikeRouting.linear(left, end_segment_index=0), 2e-5, upper_bounds=3e4
+        ),
+        AffineGeneralizedCoordinateActuator.from_routing(np.eye(6)[:1]),
+        IdentityActuator(6),
+    )
+    springs = ThreadlikeImpedance(routing=sides(), stiffness=50.0, damping=2.0, rest_length=0.19)
+    robot = PlanarPCS.from_links([link(), link()], actuators=parts, passive_elements=springs)
+    q = jnp.array([4.0, 0.05, -0.1, -7.0, 0.02, 0.03])
+    u = jnp.arange(1.0, 13.0)
+    y, A = robot.actuator_coordinates(q), robot.actuation_matrix(q)
+    tendons = robot.actuators[0].path_lengths(robot, q)
+    np.testing.assert_allclose(y[:4], [*-tendons, tendons[0], -tendons[1]], rtol=1e-14)
+    # the chamber covers the first segment: |1.05 - 4 d| and a shear of -0.1 along 0.1 m
+    volume = 2e-5 * 0.1 * np.hypot(1.05 - 4 * SIDE, -0.1)
+    np.testing.assert_allclose(y[4], volume, rtol=1e-14)
+    np.testing.assert_allclose(y[5:], [q[0], *q], rtol=1e-14)
+    np.testing.assert_allclose(A[:, 5:], np.eye(6)[:, [0, *range(6)]])
+    np.testing.assert_allclose(robot.actuation_force(q, u), A @ u, rtol=1e-13)
+    energy = 25.0 * np.sum((tendons - 0.19) ** 2)
+    np.testing.assert_allclose(robot.passive_elastic_energy(q), energy, rtol=1e-12)
+    assert robot.actuator_input_labels[:6] == (
+        "tendon_tension_0",
+        "tendon_tension_1",
+        "rod_compression_0",
+        "muscle_tension_0",
+        "chamber_pressure_0",
+        "generalized_effort_0",
+    )
+    metadata = robot.actuator_input_metadata
+    assert [part.kind for part in metadata][:4] == ["tendon", "push_rod", "muscle", "pneumatic"]
+    assert [part.units[0] for part in metadata][:4] == ["N", "N", "N", "Pa"]
+    bounds = [(float(part.lower_bounds[0]), float(part.upper_bounds[0])) for part in metadata]
+    assert bounds[2:5] == [(0, np.inf), (0, 3e4), (-np.inf, np.inf)]
 
 
 def hybrid(actuators) -> GVS:
@@ -307,6 +367,39 @@ def test_refused_routings(routing, message):
         PCS.from_links(
             [link()], actuators=ThreadlikeActuator.tendons(ThreadlikeRouting.linear(**routing))
         )
+
+
+@pytest.mark.parametrize(
+    ("section", "within", "beyond"),
+    [
+        (
+            LinkSpec.rectangular(length=0.1, height=0.02, width=0.01, density=1.0),
+            [0.0099, 0.0049],
+            [0.0, 0.0051],
+        ),
+        (
+            LinkSpec.elliptical(length=0.1, semi_major=0.02, semi_minor=0.01, density=1.0),
+            [0.0199, 0.0],
+            [0.0199, 0.0049],
+        ),
+        # a path may stick out of the tip of a taper, but not lie outside all along
+        (
+            LinkSpec.circular(length=0.1, radius=LinearProfile(0.02, 0.01), density=1.0),
+            [0.015, 0.0],
+            [0.0201, 0.0],
+        ),
+    ],
+    ids=["rectangle", "ellipse", "taper"],
+)
+def test_paths_lie_inside_the_section(section, within, beyond):
+    def install(offset):
+        joint = JointSpec.revolute("z")
+        tendons = ThreadlikeActuator.tendons(ThreadlikeRouting.linear([[0.0, *offset]]))
+        return GVS.from_segments(GVSSegment(section, joint, None), actuators=tendons)
+
+    assert install(within).num_actuators == 1
+    with pytest.raises(ValueError, match="outside the body"):
+        install(beyond)
 
 
 class Scale(BaseThreadlikeRoutingParams):

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import scipy.integrate
 
+from soromox.actuation import ThreadlikeActuator, ThreadlikeRouting
 from soromox.chain import VariableStrainBodies
 from soromox.lie import se2, se3
 from soromox.systems import (
@@ -191,8 +192,12 @@ def test_convergence_is_of_fourth_order_for_strong_curvature():
 
 def test_order_zero_is_constant_strain():
     links = [rod(), bar(reference_strain=[0.5, -1.0, 2.0, 1.0, 0.0, 0.1])]
-    pcs = PCS.from_links(links)
-    gvs = GVS.from_segments([GVSSegment(x, basis=StrainBasisSpec("fourier")) for x in links])
+    routing = ThreadlikeRouting.linear([[0.0, 0.005, -0.002]], [[0.0, -0.01, 0.02]])
+    tendon = ThreadlikeActuator.tendons(routing)
+    pcs = PCS.from_links(links, actuators=tendon)
+    gvs = GVS.from_segments(
+        [GVSSegment(x, basis=StrainBasisSpec("fourier")) for x in links], actuators=tendon
+    )
     rng = np.random.default_rng(1)
     q, qd, qdd = (jnp.asarray(rng.normal(size=12)) for _ in range(3))
 
@@ -204,6 +209,8 @@ def test_order_zero_is_constant_strain():
             "stiffness": robot.stiffness_matrix(),
             "damping": robot.damping_matrix(q),
             "nodes": robot.strain_nodes(q),
+            "paths": robot.actuator_coordinates(q),
+            "moment_arms": robot.actuation_matrix(q),
         }
 
     ours, theirs = everything(gvs), everything(pcs)
@@ -274,20 +281,20 @@ def test_derivatives_are_finite_at_rest_and_right_elsewhere():
         energies = moved.total_energy(q, 0.5 + q) + jnp.sum(moved.damping_matrix(q))
         return jnp.sum(moved.forward_kinematics_tips(q)[:, :3, 3] ** 2) + energies
 
-    gradient = jax.jit(jax.grad(outcome, (0, 1)))
-    for leaf in jax.tree.leaves(gradient(jnp.zeros(n), robot.params)):
+    both = jax.jit(jax.value_and_grad(outcome, (0, 1)))
+    for leaf in jax.tree.leaves(both(jnp.zeros(n), robot.params)):
         assert np.all(np.isfinite(leaf))
 
-    value = jax.jit(outcome)
     rng = np.random.default_rng(3)
     q = jnp.asarray(rng.normal(size=n))
-    exact = gradient(q, robot.params)
+    _, exact = both(q, robot.params)
     flat, rebuild = jax.tree.flatten((q, robot.params))
     for i, (leaf, slope) in enumerate(zip(flat, jax.tree.leaves(exact), strict=True)):
         way = jnp.asarray(rng.normal(size=leaf.shape)) * (np.max(np.abs(leaf), initial=0) or 1.0)
 
         def moved(h, i=i, leaf=leaf, way=way):
-            return value(*jax.tree.unflatten(rebuild, [*flat[:i], leaf + h * way, *flat[i + 1 :]]))
+            inputs = [*flat[:i], leaf + h * way, *flat[i + 1 :]]
+            return both(*jax.tree.unflatten(rebuild, inputs))[0]
 
         h = 1e-5
         numeric = (moved(h) - moved(-h)) / (2 * h)

@@ -1,5 +1,6 @@
 """Joints between links: closed forms, chart changes, poses in and out, bad input."""
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,6 +10,7 @@ from scipy.spatial.transform import Rotation
 
 from soromox.chain import configuration
 from soromox.chain.charts import change_chart
+from soromox.simulation import BDF2
 from soromox.systems import (
     GVS,
     BaseLink,
@@ -16,6 +18,7 @@ from soromox.systems import (
     JointSpec,
     LinkSpec,
     StrainBasisSpec,
+    SystemState,
     joint_state,
     with_joint_state,
 )
@@ -82,13 +85,17 @@ JOINTS = {
 }
 
 
+# as one program: eagerly every operation would be compiled by itself
+chain_of = eqx.filter_jit(lambda robot: robot.mechanics().chain)
+
+
 @pytest.mark.parametrize("name", JOINTS)
 def test_joint_moves_as_documented(name):
     """The pose against a closed form; Jacobian and bias against derivatives of the pose."""
     joint, q, pose = JOINTS[name]
     q = jnp.asarray(q)
     robot = GVS.from_segments(GVSSegment(brick(), joint), base_pose=WORLD)
-    chain = robot.mechanics().chain
+    chain = chain_of(robot)
     qd = jnp.asarray(np.random.default_rng(0).normal(size=len(q)))
 
     @jax.jit
@@ -156,7 +163,7 @@ def world_momentum(robot, q, qd):
 @pytest.mark.slow
 def test_tumbling_body_turns_many_times_without_a_jump():
     robot = tumbling()
-    chain = robot.mechanics().chain
+    chain = chain_of(robot)
     start = with_joint_state(
         robot, np.zeros(6), np.zeros(6), 0, twist=[3.0, 4.0, -1.0, 0.1, 0.0, 0.2]
     )
@@ -186,9 +193,34 @@ def test_tumbling_body_turns_many_times_without_a_jump():
     assert np.isclose(robot.kinetic_energy(*final), energy, rtol=1e-10)
 
 
+def spun(rate):
+    """Position and coordinates of a brick after 4 s on a ball joint, turning about its z axis."""
+    robot = GVS.from_segments(
+        GVSSegment(brick(), JointSpec.spherical()), gravity=[0, 0, 0], base_pose=WORLD
+    )
+    start = SystemState(jnp.zeros(()), jnp.zeros(6).at[5].set(rate))
+    motion = robot.rollout_to(start, num_steps=40, dt=0.1, scheme=BDF2())
+    return robot.forward_kinematics(motion.q[-1], 0.2)[:2, 3], motion
+
+
+def test_rollouts_turn_many_times():
+    """Uniform rotation is exact, also through the history of a multi-step scheme."""
+    position, motion = jax.jit(spun)(5.0)
+    assert np.all(motion.result == 0)
+    assert np.abs(motion.q).max() < np.pi
+    assert np.sum(np.abs(np.diff(motion.q[:, 2])) > 3) == 3  # chart changes
+    np.testing.assert_allclose(position, 0.2 * np.array([np.cos(20), np.sin(20)]), atol=1e-12)
+
+
+@pytest.mark.slow
+def test_gradients_of_rollouts_that_turn_many_times():
+    slope = jax.jit(lambda rate: jax.jvp(lambda x: spun(x)[0], (rate,), (1.0,))[1])(5.0)
+    np.testing.assert_allclose(slope, 0.8 * np.array([-np.sin(20), np.cos(20)]), atol=1e-10)
+
+
 def test_chart_change_keeps_motion_and_gradient():
     robot = tumbling()
-    chain = robot.mechanics().chain
+    chain = chain_of(robot)
     r = np.array([2.0, 2.5, -1.0])
     q = jnp.asarray([*r, 0.1, 0.2, 0.3])
     qd = jnp.asarray([1.0, -2.0, 0.5, 0.3, 0.1, 0.2])
@@ -197,16 +229,22 @@ def test_chart_change_keeps_motion_and_gradient():
     def state(y):
         q, qd = y
         pose, J = robot.forward_kinematics(q, 0.2), robot.jacobian(q, 0.2)
-        momentum = jnp.linalg.solve(J.T, robot.inertia_matrix(q) @ qd)
-        return pose, J @ qd, momentum
+        return pose, J @ qd, robot.kinetic_energy(q, qd)
 
-    outcome = jax.jit(lambda y: (state(y), jax.jacfwd(state)(y)))
+    @jax.jit
+    def outcome(y):
+        q, qd = y
+        J, rate = jax.jvp(lambda q: robot.jacobian(q, 0.2), (q,), (qd,))
+        acceleration = J @ robot.forward_acceleration(q, qd) + rate @ qd
+        return state(y), jax.jacfwd(state)(y), acceleration
+
     changed = jax.jit(
         lambda y: (change_chart(chain, *y), jax.jacfwd(lambda y: change_chart(chain, *y))(y))
     )
     turned, slopes = changed((q, qd))
     assert np.linalg.norm(turned[0][:3]) < np.pi
-    (before, before_slopes), (after, after_slopes) = outcome((q, qd)), outcome(turned)
+    before, before_slopes, acceleration = outcome((q, qd))
+    after, after_slopes, same_acceleration = outcome(turned)
     for i in range(3):
         np.testing.assert_allclose(after[i], before[i], atol=1e-12)
         for j in range(2):
@@ -215,14 +253,7 @@ def test_chart_change_keeps_motion_and_gradient():
             np.testing.assert_allclose(
                 chained, expected, atol=1e-11 * np.max(np.abs(expected)) + 1e-11
             )
-
-    acceleration = jax.jit(
-        lambda q, qd: (
-            robot.jacobian(q, 0.2) @ robot.forward_acceleration(q, qd)
-            + jax.jvp(lambda q: robot.jacobian(q, 0.2) @ qd, (q,), (qd,))[1]
-        )
-    )
-    np.testing.assert_allclose(acceleration(*turned), acceleration(q, qd), atol=1e-11)
+    np.testing.assert_allclose(same_acceleration, acceleration, atol=1e-11)
 
 
 def test_rotation_vectors_of_several_joints_are_found():
@@ -238,9 +269,10 @@ def test_rotation_vectors_of_several_joints_are_found():
         ],
         floating_base=BaseLink(mass=1.0, inertia=np.eye(3)),
     )
-    assert robot.mechanics().chain.rotation_vectors == (0, 7, 19)
+    chain = chain_of(robot)
+    assert chain.rotation_vectors == (0, 7, 19)
     q = jnp.zeros(robot.num_dofs).at[7].set(4.0).at[16].set(4.0)
-    turned, _ = change_chart(robot.mechanics().chain, q, q)
+    turned, _ = jax.jit(lambda q: change_chart(chain, q, q))(q)
     np.testing.assert_allclose(turned[7], 4 - 2 * np.pi)
     assert turned[16] == 4.0
 
@@ -253,25 +285,30 @@ def test_state_of_a_joint_goes_in_and_out():
     zero = np.zeros(robot.num_dofs)
     quaternion = np.array([0.3, -0.5, 0.1, -0.7])
     twist = np.array([1.0, 2, 3, 4, 5, 6])
-    q, qd = with_joint_state(
-        robot, zero, zero, "base", quaternion=quaternion, position=[1, 2, 3], twist=twist
-    )
-    pose = robot.forward_kinematics(q, 0.0)
+
+    @jax.jit
+    def in_and_out(q, qd, s):
+        q, qd = with_joint_state(
+            robot, q, qd, "base", quaternion=quaternion, position=[1, 2, 3], twist=twist
+        )
+        motion = robot.forward_kinematics(q, s), robot.jacobian_bodyframe(q, s) @ qd
+        q, qd = with_joint_state(robot, q, qd, 1, quaternion=quaternion, twist=[1.0, 2, 3, 0, 0, 0])
+        return *motion, joint_state(robot, q, qd, 1), joint_state(robot, q, qd, "base")
+
+    pose, velocity, state, base = in_and_out(zero, zero, 0.0)
     np.testing.assert_allclose(pose[:3, :3], Rotation.from_quat(quaternion).as_matrix(), atol=1e-14)
-    np.testing.assert_allclose(robot.jacobian_bodyframe(q, 0.0) @ qd, twist, atol=1e-13)
-    q, qd = with_joint_state(robot, q, qd, 1, quaternion=quaternion, twist=[1.0, 2, 3, 0, 0, 0])
-    state, base = joint_state(robot, q, qd, 1), joint_state(robot, q, qd, "base")
+    np.testing.assert_allclose(velocity, twist, atol=1e-13)
     unit = quaternion / np.linalg.norm(quaternion)
     np.testing.assert_allclose(np.abs(unit @ state.quaternion), 1, rtol=1e-14)
     np.testing.assert_allclose(state.twist, [1, 2, 3, 0, 0, 0], atol=1e-14)
     np.testing.assert_allclose(base.position, [1, 2, 3])
     np.testing.assert_allclose(base.twist, twist, rtol=1e-13)
     with pytest.raises(ValueError, match="segment 0 is revolute"):
-        joint_state(robot, q, qd, 0)
+        joint_state(robot, zero, zero, 0)
     with pytest.raises(ValueError, match="turns only"):
-        with_joint_state(robot, q, qd, 1, position=[1.0, 0, 0])
+        with_joint_state(robot, zero, zero, 1, position=[1.0, 0, 0])
     with pytest.raises(ValueError, match="`quaternion` must not be zero"):
-        with_joint_state(robot, q, qd, 1, quaternion=np.zeros(4))
+        with_joint_state(robot, zero, zero, 1, quaternion=np.zeros(4))
 
 
 @pytest.mark.parametrize(

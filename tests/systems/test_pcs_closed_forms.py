@@ -91,10 +91,27 @@ def test_planar_angle_is_not_wrapped_and_has_its_derivative():
     assert slope(0.0) == 1.0
 
 
-def test_acceleration_is_smooth_near_the_straight_pose():
-    robot = rod(PCS, count=2, length=0.2, points=3, gravity=(1.0, -3.0, -9.0))
+def variable_rod() -> GVS:
+    link = LinkSpec.circular(
+        length=0.2, radius=0.01, density=1000.0, young_modulus=1e6, poisson_ratio=0.25
+    )
+    basis = StrainBasisSpec("legendre", None, [0, 1, 1, 0, 0, 0])
+    return GVS.from_segments(GVSSegment(link, basis=basis), gravity=(1.0, -3.0, -9.0))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: rod(PCS, count=2, length=0.2, points=3, gravity=(1.0, -3.0, -9.0)),
+        lambda: rod(PlanarPCS, count=2, length=0.2, points=3, gravity=(1.0, -9.0)),
+        variable_rod,
+    ],
+    ids=["PCS", "PlanarPCS", "GVS"],
+)
+def test_acceleration_is_smooth_near_the_straight_pose(make):
+    robot = make()
     rng = np.random.default_rng(0)
-    direction, qd = (jnp.asarray(rng.normal(size=12)) for _ in range(2))
+    direction, qd = (jnp.asarray(rng.normal(size=robot.num_dofs)) for _ in range(2))
 
     def along(x):
         return robot.forward_acceleration(x * direction, qd)
@@ -230,6 +247,42 @@ def test_a_polar_torsion_constant_is_the_default():
     robot = rod(PCS, length=0.5, height=0.02, width=0.01)
     polar = 0.02 * 0.01 * (0.02**2 + 0.01**2) / 12
     assert np.isclose(robot.stiffness_matrix()[0, 0], 0.5 * 4e5 * polar, rtol=1e-13)
+
+
+def rectangle_torsion(h, w):
+    """Saint-Venant's constant by the double Fourier series of the membrane over the section."""
+    odd = np.arange(1.0, 400.0, 2.0)
+    m, n = odd[:, None], odd[None, :]
+    return 256 / np.pi**6 * h * w * np.sum(1 / (m * n) ** 2 / ((m / h) ** 2 + (n / w) ** 2))
+
+
+@pytest.mark.parametrize(
+    ("make", "section", "constant"),
+    [
+        (LinkSpec.rectangular, {"height": 0.02, "width": 0.01}, rectangle_torsion(0.02, 0.01)),
+        (LinkSpec.rectangular, {"height": 0.004, "width": 0.02}, rectangle_torsion(0.004, 0.02)),
+        (
+            LinkSpec.elliptical,
+            {"semi_major": 0.02, "semi_minor": 0.01},
+            np.pi * 0.02**3 * 0.01**3 / (0.02**2 + 0.01**2),
+        ),
+        (LinkSpec.circular, {"radius": 0.01}, np.pi * 0.01**4 / 2),
+    ],
+    ids=["rectangle", "strip", "ellipse", "circle"],
+)
+def test_stiffness_is_that_of_the_textbook(make, section, constant):
+    """`L diag(G J, E Iy, E Iz, E A, k G A, k G A)` with Saint-Venant's J and shear correction k."""
+    E, G, L, k = 1e6, 4e5, 0.5, 5 / 6
+    options = {"torsion": "saint_venant", "shear_correction": k}
+    link = make(length=L, density=1000.0, young_modulus=E, shear_modulus=G, **section, **options)
+    y, z = (list(section.values()) * 2)[:2]  # along y and z
+    if "height" in section:
+        A, Iy, Iz = y * z, y * z**3 / 12, y**3 * z / 12
+    else:
+        A, Iy, Iz = np.pi * y * z, np.pi * y * z**3 / 4, np.pi * y**3 * z / 4
+    expected = L * np.diag([G * constant, E * Iy, E * Iz, E * A, k * G * A, k * G * A])
+    K = PCS.from_links(link).stiffness_matrix()
+    np.testing.assert_allclose(K, expected, rtol=1e-6, atol=1e-12)
 
 
 def test_tapered_rod_is_integrated_along_its_length():

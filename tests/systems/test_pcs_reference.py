@@ -201,14 +201,24 @@ def test_planar_rod_of_our_own():
 
 
 def agree(robot, same: IndependentRod, q, qd):
-    close(robot.inertia_matrix(q), same.inertia_matrix(q), 1e-13)
-    close(robot.gravitational_force(q), same.gravitational_force(q), 1e-12)
-    close(robot.gravitational_energy(q), same.gravitational_energy(q), 1e-12)
-    close(robot.coriolis_force(q, qd), same.coriolis_force(q, qd), 1e-8)
     points = jnp.array([0.0, 0.07, 0.2, 0.31, 0.35])
-    offsets = jnp.zeros((5, 3))
-    positions = jax.jit(lambda q: robot.material_points(q, points, offsets))(jnp.asarray(q))
+
+    @jax.jit
+    def everything(q, qd, s):
+        return (
+            robot.inertia_matrix(q),
+            robot.gravitational_force(q),
+            robot.gravitational_energy(q),
+            robot.coriolis_force(q, qd),
+            robot.material_points(q, points, jnp.zeros((5, 3))),
+            robot.jacobian_bodyframe(q, s),
+        )
+
+    inertia, gravity, energy, coriolis, positions, body = everything(q, qd, 0.31)
+    close(inertia, same.inertia_matrix(q), 1e-13)
+    close(gravity, same.gravitational_force(q), 1e-12)
+    close(energy, same.gravitational_energy(q), 1e-12)
+    close(coriolis, same.coriolis_force(q, qd), 1e-8)
     close(positions, [same.pose(q, s)[:3, 3] for s in points], 1e-13)
-    body = np.asarray(robot.jacobian_bodyframe(q, 0.31))
     rows = [2, 3, 4] if robot.is_planar else slice(None)
     close(body, same.body_jacobian(q, 0.31)[rows], 1e-13)
