@@ -10,6 +10,7 @@ from soromox.chain.kinematics import (
     follow,
     local_coordinates,
     pad_columns,
+    sweep,
     tip_wrenches,
 )
 from soromox.numerics import apply, einsum
@@ -62,7 +63,7 @@ def body_loads(
     lanes = (layout.num_lanes, group.DIM)
     start = (jnp.zeros(lanes, qd.dtype), jnp.broadcast_to(root, lanes))
     levels = (config.X, nu, drive, layout.parent_lanes)
-    twists, accelerations = jax.lax.scan(step, start, levels)[1]
+    twists, accelerations = sweep(step, start, levels)
 
     wrenches, forces = [], []
     for kind, members, motion, change in zip(

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from soromox.chain.inertia import body_inertias
-from soromox.chain.kinematics import Chain, Configuration, follow, gather
+from soromox.chain.kinematics import Chain, Configuration, follow, gather, sweep
 from soromox.numerics import apply
 
 
@@ -43,7 +43,7 @@ def eliminate(chain: Chain, config: Configuration, H: Float[Array, "levels lanes
         return gather(A_bb - half.mT @ half, lanes), (pivot, half)
 
     levels = (J, own, layout.parent_lanes)
-    pivot, half = jax.lax.scan(step, end, levels, reverse=True)[1]
+    pivot, half = sweep(step, end, levels, reverse=True)
     # the second half of the solve is not needed on the way: all bodies at once
     return Factor(config.X, config.S, pivot, _upper_solve(pivot, half))
 
@@ -76,7 +76,7 @@ def solve_bodies(
         return gather(own + apply(X.mT, p) + apply(gain.mT, rest), lanes), rest
 
     levels = (factor.X, factor.S, factor.gain, wrench, force, layout.parent_lanes)
-    rest = jax.lax.scan(backward, end, levels, reverse=True)[1]
+    rest = sweep(backward, end, levels, reverse=True)
     free = _upper_solve(factor.pivot, _lower_solve(factor.pivot, rest))
 
     def forward(tip, level):
@@ -86,7 +86,7 @@ def solve_bodies(
         return apply(X, base) + apply(S, x), x
 
     levels = (factor.X, factor.S, factor.gain, free, layout.parent_lanes)
-    return jax.lax.scan(forward, jnp.zeros_like(end), levels)[1]
+    return sweep(forward, jnp.zeros_like(end), levels)
 
 
 def diagonal_blocks(local: Float[Array, "levels lanes n"]) -> Float[Array, "levels lanes n n"]:

@@ -14,6 +14,7 @@ from soromox.chain.kinematics import (
     gather,
     pad_columns,
     propagate,
+    sweep,
     tip_wrenches,
 )
 from soromox.numerics import apply, einsum
@@ -50,7 +51,7 @@ def inertia_matrix(chain: Chain, q: Float[Array, " dofs"]) -> Float[Array, "dofs
 
     end = jnp.zeros((layout.num_lanes, d, d), own.dtype)
     levels = (J, own, layout.parent_lanes)
-    A = jax.lax.scan(composite, end, levels, reverse=True)[1]
+    A = sweep(composite, end, levels, reverse=True)
 
     # unit accelerations of each body push its base; the push travels to the base of the robot
     identity = layout.to_local(jnp.eye(chain.topology.num_dofs, dtype=q.dtype))

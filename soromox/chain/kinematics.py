@@ -1,12 +1,13 @@
 """Poses and twists of all bodies: the sweeps from the base to the tips and back."""
 
+from collections.abc import Callable
 from types import ModuleType
 from typing import NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Int, PyTree
 
 from soromox.chain.bodies import AbstractBodies, Motion
 from soromox.chain.topology import Topology, coordinate_owners
@@ -88,7 +89,7 @@ def base_poses(chain: Chain, config: Configuration) -> Float[Array, "levels lane
         base = follow(tip, lanes)
         return jax.vmap(group.compose)(base, local), base
 
-    return jax.lax.scan(step, root, (tips, layout.parent_lanes))[1]
+    return sweep(step, root, (tips, layout.parent_lanes))
 
 
 def tip_poses(chain: Chain, config: Configuration) -> Float[Array, "bodies *pose"]:
@@ -120,7 +121,7 @@ def propagate(
         base = follow(tip, lanes)
         return apply(X, base) + drive, base
 
-    return jax.lax.scan(step, root, (X, drive, chain.topology.layout.parent_lanes))[1]
+    return sweep(step, root, (X, drive, chain.topology.layout.parent_lanes))
 
 
 def tip_wrenches(
@@ -139,7 +140,7 @@ def tip_wrenches(
         return gather(own + apply(X.mT, tip), lanes), tip
 
     levels = (config.X, own, layout.parent_lanes)
-    return jax.lax.scan(step, end, levels, reverse=True)[1]
+    return sweep(step, end, levels, reverse=True)
 
 
 def point(
@@ -214,6 +215,19 @@ def gather(bases: Float[Array, "lanes ..."], lanes: Int[Array, " lanes"]) -> Flo
     if bases.shape[0] == 1:
         return bases
     return jax.ops.segment_sum(bases, lanes, num_segments=bases.shape[0])
+
+
+def sweep(
+    step: Callable[[PyTree, PyTree], tuple[PyTree, PyTree]],
+    start: PyTree,
+    levels: PyTree,
+    reverse: bool = False,
+) -> PyTree:
+    """What `step` gives at each level, from the base out or (reverse) from the tips back.
+
+    Two levels a turn: the work of one is small beside what a turn costs.
+    """
+    return jax.lax.scan(step, start, levels, reverse=reverse, unroll=2)[1]
 
 
 def pad_columns(S: Float[Array, "... n"], width: int) -> Float[Array, "... width"]:

@@ -1,0 +1,121 @@
+"""Paths that a robot refuses, with the reason, and those it takes."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from soromox.actuation import (
+    BaseThreadlikeRoutingParams,
+    ThreadlikeActuator,
+    ThreadlikeRouting,
+    ThreadlikeTransmission,
+)
+from soromox.systems import (
+    GVS,
+    PCS,
+    GVSSegment,
+    JointSpec,
+    LinearProfile,
+    LinkSpec,
+    Pendulum,
+)
+from tests.hosts import pendulum
+
+
+LINK = LinkSpec.circular(length=0.1, radius=0.01, density=1000.0, young_modulus=5e5)
+SIDES = ThreadlikeRouting.linear([[0.0, 0.006, 0.0], [0.0, -0.006, 0.0]])
+
+
+@pytest.mark.parametrize(
+    ("routing", "message"),
+    [
+        ({"intercept": [[0.001, 0.0, 0.0]]}, "path 0 has an x-component"),
+        ({"intercept": [[0.0, 0.03, 0.0]]}, "Path 0 lies outside the body along segment 0"),
+        ({"intercept": [[0.0, np.nan, 0.0]]}, "`intercept` must be finite"),
+        ({"intercept": [0.0, 0.001, 0.0]}, r"`intercept` needs one row \[0, y, z\]"),
+        ({"intercept": np.zeros((1, 3)), "slope": np.zeros((2, 3))}, "`slope` needs the shape"),
+        ({"intercept": np.zeros((1, 3)), "end_segment_index": 2}, "has the segments 0 to 0"),
+        (
+            {"intercept": np.zeros((1, 3)), "start_segment_index": 1, "end_segment_index": 0},
+            "must cover at least one segment",
+        ),
+        ({"intercept": np.zeros((1, 3)), "start_segment_index": -1}, "must be 0 or more"),
+    ],
+)
+def test_refused_routings(routing, message):
+    with pytest.raises(ValueError, match=message):
+        PCS.from_links(
+            [LINK], actuators=ThreadlikeActuator.tendons(ThreadlikeRouting.linear(**routing))
+        )
+
+
+@pytest.mark.parametrize(
+    ("section", "within", "beyond"),
+    [
+        (
+            LinkSpec.rectangular(length=0.1, height=0.02, width=0.01, density=1.0),
+            [0.0099, 0.0049],
+            [0.0, 0.0051],
+        ),
+        (
+            LinkSpec.elliptical(length=0.1, semi_major=0.02, semi_minor=0.01, density=1.0),
+            [0.0199, 0.0],
+            [0.0199, 0.0049],
+        ),
+        # a path may stick out of the tip of a taper, but not lie outside all along
+        (
+            LinkSpec.circular(length=0.1, radius=LinearProfile(0.02, 0.01), density=1.0),
+            [0.015, 0.0],
+            [0.0201, 0.0],
+        ),
+    ],
+    ids=["rectangle", "ellipse", "taper"],
+)
+def test_paths_lie_inside_the_section(section, within, beyond):
+    def install(offset):
+        joint = JointSpec.revolute("z")
+        tendons = ThreadlikeActuator.tendons(ThreadlikeRouting.linear([[0.0, *offset]]))
+        return GVS.from_segments(GVSSegment(section, joint, None), actuators=tendons)
+
+    assert install(within).num_actuators == 1
+    with pytest.raises(ValueError, match="outside the body"):
+        install(beyond)
+
+
+class Scale(BaseThreadlikeRoutingParams):
+    value: jax.Array
+
+
+@pytest.mark.parametrize(
+    ("offset", "message"),
+    [
+        (lambda params, s: params.value * jnp.array([[0.1, 0.0, 0.0]]), "has an x-component"),
+        (lambda params, s: jnp.array([[0.0, 1.0, 0.0]]) * jnp.nan, "path 0 is not finite"),
+        (lambda params, s: params.value * jnp.array([[0.0, 1.0, 0.0]]), "outside the body"),
+        (lambda params, s: params.value * jnp.array([0.0, 0.1, 0.0]), r"\(p, 3\), got \(3,\)"),
+    ],
+    ids=["x", "nan", "outside", "shape"],
+)
+def test_refused_routings_of_our_own(offset, message):
+    with pytest.raises(ValueError, match=message):
+        PCS.from_links(
+            [LINK],
+            actuators=ThreadlikeActuator.tendons(ThreadlikeRouting(Scale(jnp.array(0.05)), offset)),
+        )
+
+
+def test_outside_is_allowed_on_request():
+    routing = ThreadlikeRouting.linear([[0.0, 0.03, 0.0]], allow_outside=True)
+    robot = PCS.from_links([LINK], actuators=ThreadlikeActuator.tendons(routing))
+    np.testing.assert_allclose(robot.actuation_matrix(np.zeros(6))[2, 0], 0.1 * 0.03, rtol=1e-14)
+
+
+def test_refused_hosts_and_areas():
+    transmission = ThreadlikeTransmission(SIDES)
+    with pytest.raises(TypeError, match="needs a continuum"):
+        pendulum(actuators=ThreadlikeActuator.tendons(SIDES))
+    assert isinstance(pendulum(), Pendulum)
+    assert transmission.orientation == "contraction"
+    with pytest.raises(ValueError, match="`effective_area` must be positive"):
+        ThreadlikeActuator.pressure_chambers(SIDES, effective_area=-1e-5)
