@@ -76,6 +76,12 @@ class Diagnostics(NamedTuple):
         return self.code.astype(jnp.int32)
 
 
+@eqx.filter_jit
+def _value(problem: Residual, x: Float[Array, " n"]) -> Float[Array, " n"]:
+    """`problem.value(x)`, traced and linearised once however often a program does so."""
+    return problem.value(x)
+
+
 @eqx.filter_custom_jvp
 def find_root(
     problem: Residual,
@@ -150,8 +156,8 @@ def implicit_tangent(
     """How the root x shifts when the inputs of `problem` move by `moved`; 0 where none was found."""
     if not jax.tree.leaves(moved):
         return None
-    push = eqx.filter_jvp(lambda problem: problem.value(x), (problem,), (moved,))[1]
-    matvec = jax.linearize(problem.value, x)[1]
+    push = eqx.filter_jvp(lambda problem: _value(problem, x), (problem,), (moved,))[1]
+    matvec = jax.linearize(lambda x: _value(problem, x), x)[1]
     shift = linear_solve(matvec, jnp.where(found, push, 0), inverse)
     return -jnp.where(found, shift, 0)
 
@@ -216,7 +222,7 @@ def _advance(
     offsets = jnp.finfo(dtype).eps ** 0.5 * scale / measure.weights
     chosen = jnp.arange(n, dtype=jnp.int32) == search.column
     offset = jnp.where(chosen, offsets, 0)
-    residual, held = problem.value, None
+    residual, held = lambda x: _value(problem, x), None
     if is_renewable:
 
         def renew(search: _Search) -> tuple[PyTree, PyTree]:
