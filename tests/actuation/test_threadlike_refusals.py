@@ -23,8 +23,13 @@ from soromox.systems import (
 from tests.hosts import pendulum
 
 
-LINK = LinkSpec.circular(length=0.1, radius=0.01, density=1000.0, young_modulus=5e5)
-SIDES = ThreadlikeRouting.linear([[0.0, 0.006, 0.0], [0.0, -0.006, 0.0]])
+def link() -> LinkSpec:
+    material = {"density": 1000.0, "young_modulus": 5e5, "poisson_ratio": 0.4}
+    return LinkSpec.circular(length=0.1, radius=0.01, **material)
+
+
+def sides() -> ThreadlikeRouting:
+    return ThreadlikeRouting.linear([[0.0, 0.006, 0.0], [0.0, -0.006, 0.0]])
 
 
 @pytest.mark.parametrize(
@@ -46,7 +51,7 @@ SIDES = ThreadlikeRouting.linear([[0.0, 0.006, 0.0], [0.0, -0.006, 0.0]])
 def test_refused_routings(routing, message):
     with pytest.raises(ValueError, match=message):
         PCS.from_links(
-            [LINK], actuators=ThreadlikeActuator.tendons(ThreadlikeRouting.linear(**routing))
+            [link()], actuators=ThreadlikeActuator.tendons(ThreadlikeRouting.linear(**routing))
         )
 
 
@@ -100,22 +105,22 @@ class Scale(BaseThreadlikeRoutingParams):
 def test_refused_routings_of_our_own(offset, message):
     with pytest.raises(ValueError, match=message):
         PCS.from_links(
-            [LINK],
+            [link()],
             actuators=ThreadlikeActuator.tendons(ThreadlikeRouting(Scale(jnp.array(0.05)), offset)),
         )
 
 
 def test_outside_is_allowed_on_request():
     routing = ThreadlikeRouting.linear([[0.0, 0.03, 0.0]], allow_outside=True)
-    robot = PCS.from_links([LINK], actuators=ThreadlikeActuator.tendons(routing))
+    robot = PCS.from_links([link()], actuators=ThreadlikeActuator.tendons(routing))
     np.testing.assert_allclose(robot.actuation_matrix(np.zeros(6))[2, 0], 0.1 * 0.03, rtol=1e-14)
 
 
 def test_refused_hosts_and_areas():
-    transmission = ThreadlikeTransmission(SIDES)
+    transmission = ThreadlikeTransmission(sides())
     with pytest.raises(TypeError, match="needs a continuum"):
-        pendulum(actuators=ThreadlikeActuator.tendons(SIDES))
+        pendulum(actuators=ThreadlikeActuator.tendons(sides()))
     assert isinstance(pendulum(), Pendulum)
     assert transmission.orientation == "contraction"
     with pytest.raises(ValueError, match="`effective_area` must be positive"):
-        ThreadlikeActuator.pressure_chambers(SIDES, effective_area=-1e-5)
+        ThreadlikeActuator.pressure_chambers(sides(), effective_area=-1e-5)
