@@ -65,9 +65,6 @@ from soromox.actuation.stateful import (
     SaturatedControl as SaturatedControl,
 )
 from soromox.actuation.threadlike import (
-    BaseThreadlikeRoutingParams as BaseThreadlikeRoutingParams,
-    LinearThreadlikeRoutingParams as LinearThreadlikeRoutingParams,
-    ThreadlikeRouting as ThreadlikeRouting,
     ThreadlikeTransmission as ThreadlikeTransmission,
     ThreadlikeTransmissionParams as ThreadlikeTransmissionParams,
 )
@@ -75,6 +72,11 @@ from soromox.actuation.threadlike_actuators import (
     ThreadlikeActuator as ThreadlikeActuator,
     ThreadlikeImpedance as ThreadlikeImpedance,
     ThreadlikeImpedanceParams as ThreadlikeImpedanceParams,
+)
+from soromox.actuation.threadlike_routing import (
+    BaseThreadlikeRoutingParams as BaseThreadlikeRoutingParams,
+    LinearThreadlikeRoutingParams as LinearThreadlikeRoutingParams,
+    ThreadlikeRouting as ThreadlikeRouting,
 )
 from soromox.actuation.transmission import (
     PathTransmission as PathTransmission,

@@ -1,7 +1,6 @@
 """Paths along the material of a rod: tendons, rods, muscles and chambers inside bending bodies."""
 
-from collections.abc import Callable, Sequence
-from typing import ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import equinox as eqx
 import jax
@@ -11,140 +10,27 @@ from jax.core import Tracer
 from jaxtyping import Array, Float
 
 from soromox.actuation.parametrised import Parametrised
+from soromox.actuation.threadlike_routing import (
+    BaseThreadlikeRoutingParams,
+    PathFunction,
+    Spans,
+    ThreadlikeRouting,
+    leaves_section,
+    linear_derivative,
+    routing_dtype,
+)
 from soromox.actuation.transmission import Orientation, PathTransmission
 from soromox.chain.hosts import Host, JointCrossed, MaterialFramed
 from soromox.numerics import norm
-from soromox.numerics.checks import ArrayLike, as_array, broadcast, check_finite, float_dtype
+from soromox.numerics.checks import (
+    ArrayLike,
+    broadcast,
+    check_values,
+)
 from soromox.numerics.parameters import Parameters
 
 
-PathFunction = Callable[[Parameters, Array], Array]
 JointCrossing = Literal["arc", "none"]
-
-
-class BaseThreadlikeRoutingParams(Parameters):
-    """Base of the numbers of a routing; a subclass adds the fields its `offset_fn` reads."""
-
-
-class LinearThreadlikeRoutingParams(BaseThreadlikeRoutingParams):
-    """Offsets `d(s) = intercept + slope s` of each path in the material frame.
-
-    `intercept` (p, 3) [m] and `slope` (p, 3); `s` [m] counts from the base of the robot, and the
-    x-components are zero, since a path is described by where it pierces the section at `s`.
-    """
-
-    intercept: Float[Array, "paths 3"]
-    slope: Float[Array, "paths 3"]
-
-    def __init__(self, intercept: ArrayLike, slope: ArrayLike | None = None):
-        dtype = float_dtype(intercept, slope)
-        self.intercept = _rows(intercept, "intercept", dtype)
-        slope = np.zeros(self.intercept.shape) if slope is None else slope
-        self.slope = _rows(slope, "slope", dtype)
-        if self.slope.shape != self.intercept.shape:
-            raise ValueError(
-                f"`slope` needs the shape of `intercept`, {self.intercept.shape}, "
-                f"got {self.slope.shape}."
-            )
-
-
-def linear_offset(params: LinearThreadlikeRoutingParams, s: ArrayLike) -> ArrayLike:
-    return params.intercept + params.slope * s
-
-
-def linear_derivative(params: LinearThreadlikeRoutingParams, s: ArrayLike) -> ArrayLike:
-    return params.slope
-
-
-class Spans(NamedTuple):
-    """First and last segment of every path, both included; `None` is the last of the robot."""
-
-    start: tuple[int, ...]
-    end: tuple[int | None, ...]
-
-    def mask(self, num_segments: int) -> np.ndarray:
-        """Which segments belong to which path, (segments, paths)."""
-        index = np.arange(num_segments)[:, None]
-        end = [num_segments - 1 if e is None else e for e in self.end]
-        return (index >= np.array(self.start)) & (index <= np.array(end))
-
-
-class ThreadlikeRouting(Parametrised):
-    """Where p paths run in the material frame, and along which segments.
-
-    The offset of a path from the backbone at arc length `s` is a row of `offset_fn(params, s)`
-    (p, 3), with x = 0; its derivative by `s` is `derivative_fn(params, s)`, by default the
-    derivative of `offset_fn`. Both are plain functions that capture no arrays: what is to be
-    differentiated or updated belongs in `params`. Segments are counted from 0; a path covers all
-    from `start_segment_index` to `end_segment_index`, both included, by default the whole robot.
-    Installing a path that runs outside the body raises, unless `allow_outside`.
-    """
-
-    params: BaseThreadlikeRoutingParams
-    offset_fn: PathFunction = eqx.field(static=True)
-    derivative_fn: PathFunction | None = eqx.field(static=True)
-    spans: Spans = eqx.field(static=True)
-    allow_outside: bool = eqx.field(static=True)
-
-    def __init__(
-        self,
-        params: BaseThreadlikeRoutingParams,
-        offset_fn: PathFunction,
-        derivative_fn: PathFunction | None = None,
-        start_segment_index: int | Sequence[int] = 0,
-        end_segment_index: int | Sequence[int | None] | None = None,
-        allow_outside: bool = False,
-    ):
-        if not isinstance(params, BaseThreadlikeRoutingParams):
-            raise TypeError(
-                "`params` of a routing needs a BaseThreadlikeRoutingParams, got "
-                f"{type(params).__name__}."
-            )
-        self.params, self.offset_fn, self.derivative_fn = params, offset_fn, derivative_fn
-        shape = jax.eval_shape(offset_fn, params, jnp.zeros((), _dtype(params))).shape
-        if len(shape) != 2 or shape[1] != 3 or shape[0] == 0:
-            raise ValueError(
-                f"`offset_fn` must return one offset [x, y, z] for each path (p, 3), got {shape}."
-            )
-        start = _per_path(start_segment_index, "start_segment_index", shape[0])
-        end = _per_path(end_segment_index, "end_segment_index", shape[0])
-        for first, last in zip(start, end, strict=True):
-            if first is None or first < 0:
-                raise ValueError(f"`start_segment_index` must be 0 or more, got {first}.")
-            if last is not None and last < first:
-                raise ValueError(
-                    f"A path must cover at least one segment, but `end_segment_index` {last} lies "
-                    f"before `start_segment_index` {first}."
-                )
-        self.spans, self.allow_outside = Spans(start, end), allow_outside
-
-    @classmethod
-    def linear(
-        cls,
-        intercept: ArrayLike,
-        slope: ArrayLike | None = None,
-        start_segment_index: int | Sequence[int] = 0,
-        end_segment_index: int | Sequence[int | None] | None = None,
-        allow_outside: bool = False,
-    ) -> "ThreadlikeRouting":
-        """Paths `d(s) = intercept + slope s`, (p, 3) each [m], `s` from the robot's base."""
-        params = LinearThreadlikeRoutingParams(intercept, slope)
-        spans = (start_segment_index, end_segment_index)
-        return cls(params, linear_offset, linear_derivative, *spans, allow_outside)
-
-    @property
-    def num_paths(self) -> int:
-        return len(self.spans.start)
-
-    def offsets(self, s: Float[Array, ""]) -> Float[Array, "paths 3"]:
-        """Offsets of all paths at `s` [m]."""
-        return self.offset_fn(self.params, s)
-
-    def derivatives(self, s: Float[Array, ""]) -> Float[Array, "paths 3"]:
-        """Derivatives of the offsets by `s`."""
-        if self.derivative_fn is not None:
-            return self.derivative_fn(self.params, s)
-        return jax.jvp(self.offsets, (s,), (jnp.ones_like(s),))[1]
 
 
 class Shape(NamedTuple):
@@ -220,6 +106,14 @@ class ThreadlikeTransmissionParams(Parameters):
     routing: BaseThreadlikeRoutingParams
     coordinate_scale: Float[Array, " paths"]
 
+    def __init__(self, routing: Any, coordinate_scale: Any):
+        self.routing, self.coordinate_scale = routing, coordinate_scale
+        check_values(
+            coordinate_scale,
+            lambda scale: np.isfinite(scale) & (scale != 0),
+            "`coordinate_scale` must be finite and not zero.",
+        )
+
 
 def fits_the_body(transmission: "ThreadlikeTransmission", host: Host) -> None:
     """The paths must lie inside the segments of a continuum."""
@@ -253,17 +147,44 @@ def fits_the_body(transmission: "ThreadlikeTransmission", host: Host) -> None:
         if not np.all(np.isfinite(used)):
             raise ValueError(f"The offset of path {path} is not finite somewhere on its segments.")
         if np.any(used[..., 0] != 0):
-            raise ValueError(
-                f"The offset of path {path} has an x-component; a path is given by where it "
-                "pierces the section at `s`, so x must be 0."
-            )
-        # a path may stick out of a tapered end, but not run outside along a whole segment
-        outside = mask[:, path] & ~host.inside(X, offsets[:, :, path]).any(axis=1)
+            raise ValueError(leaves_section(path, "The offset"))
+        # within the largest section of each segment: a path may stick out of a tapered end
+        within = [
+            host.inside(X, np.broadcast_to(offsets[:, k : k + 1, path], offsets[:, :, path].shape))
+            for k in range(len(X))
+        ]
+        fits = np.stack([at.any(axis=1) for at in within], axis=1)
+        outside = mask[:, path, None] & ~fits
         if not transmission.allow_outside and outside.any():
+            segment, k = np.argwhere(outside)[0]
             raise ValueError(
-                f"Path {path} lies outside the body along segment {np.flatnonzero(outside)[0]}: "
-                "its offset [y, z] is not in the cross-section. Check the units (metres); a cable "
-                "carried outside by spacer discs needs `allow_outside=True` in its routing."
+                f"Path {path} lies outside the body along segment {segment}: its offset [y, z], "
+                f"{offsets[segment, k, path, 1:]} m at s = {s[segment, k]:.4g} m, is not in the "
+                "cross-section. Check the units (metres); a cable carried outside by spacer discs "
+                "needs `allow_outside=True` in its routing."
+            )
+    if transmission.derivative_fn not in (None, linear_derivative):
+        _check_derivative(transmission.routing, s[mask.any(axis=1)].ravel())
+
+
+def _check_derivative(routing: ThreadlikeRouting, s: np.ndarray) -> None:
+    """Whether `derivative_fn` is the derivative of `offset_fn` at these arc lengths."""
+    params = routing.params
+    for x in s:
+        x = jnp.asarray(x)
+        given = np.asarray(routing.derivative_fn(params, x))
+        along = lambda x: routing.offset_fn(params, x)
+        expected = np.asarray(jax.jvp(along, (x,), (jnp.ones_like(x),))[1])
+        if given.shape != expected.shape:
+            raise ValueError(
+                f"`derivative_fn` must return one row for each path, {expected.shape}, got "
+                f"{given.shape}."
+            )
+        if not np.allclose(given, expected, rtol=1e-3, atol=1e-3 * (1e-3 + np.abs(expected).max())):
+            raise ValueError(
+                f"`derivative_fn` is not the derivative of `offset_fn` by `s`: at s = {x:.4g} m it "
+                f"gives {given.tolist()} instead of {expected.tolist()}. Leave it out to have it "
+                "derived."
             )
 
 
@@ -295,9 +216,8 @@ class ThreadlikeTransmission(PathTransmission, Parametrised):
         if joint_crossing not in ("arc", "none"):
             raise ValueError(f"`joint_crossing` must be 'arc' or 'none', got {joint_crossing!r}.")
         scale = broadcast(
-            coordinate_scale, "coordinate_scale", _dtype(routing.params), routing.num_paths
+            coordinate_scale, "coordinate_scale", routing_dtype(routing.params), routing.num_paths
         )
-        check_finite(scale, "coordinate_scale")
         self.params = ThreadlikeTransmissionParams(routing.params, scale)
         self.offset_fn, self.derivative_fn = routing.offset_fn, routing.derivative_fn
         self.spans, self.allow_outside = routing.spans, routing.allow_outside
@@ -323,25 +243,3 @@ class ThreadlikeTransmission(PathTransmission, Parametrised):
     def coordinate(self, shared: Shape, own: tuple[Float[Array, ""], Course]) -> Float[Array, ""]:
         scale, course = own
         return scale * path_length(shared, course)
-
-
-def _dtype(params: Parameters) -> np.dtype:
-    return float_dtype(*jax.tree.leaves(params))
-
-
-def _rows(value: ArrayLike, name: str, dtype: np.dtype) -> Float[Array, "paths 3"]:
-    rows = as_array(value, name, dtype)
-    if rows.ndim != 2 or rows.shape[1] != 3 or rows.shape[0] == 0:
-        raise ValueError(
-            f"`{name}` needs one row [0, y, z] for each path (p, 3), got shape {rows.shape}."
-        )
-    check_finite(rows, name)
-    return rows
-
-
-def _per_path(value: object, name: str, count: int) -> tuple:
-    if value is None or np.ndim(value) == 0:
-        return (None if value is None else int(value),) * count
-    if len(value) != count:
-        raise ValueError(f"`{name}` needs one value or one for each of {count} paths, got {value}.")
-    return tuple(None if x is None else int(x) for x in value)

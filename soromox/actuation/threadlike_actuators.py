@@ -20,13 +20,8 @@ from soromox.actuation.impedance import AbstractImpedance, check_impedance, quad
 from soromox.actuation.laws import (
     EffortModel,
 )
-from soromox.actuation.threadlike import (
-    BaseThreadlikeRoutingParams,
-    JointCrossing,
-    ThreadlikeRouting,
-    ThreadlikeTransmission,
-    path_lengths,
-)
+from soromox.actuation.threadlike import JointCrossing, ThreadlikeTransmission, path_lengths
+from soromox.actuation.threadlike_routing import BaseThreadlikeRoutingParams, ThreadlikeRouting
 from soromox.actuation.transmission import Orientation
 from soromox.chain.hosts import Host
 from soromox.numerics.checks import (

@@ -105,11 +105,11 @@ class Actuated(Transmissions):
 
     def with_actuator_params(self: SelfT, index: int, params: Parameters) -> SelfT:
         """A robot whose actuator `index` has these parameters; its class and law stay."""
-        return with_actuator(self, index, self._actuator(index).with_params(params))
+        return self._with_actuator(index, self._actuator(index).with_params(params))
 
     def update_actuator_params(self: SelfT, index: int, **changes: object) -> SelfT:
         """A robot with the named parameters of actuator `index` changed."""
-        return with_actuator(self, index, self._actuator(index).update_params(**changes))
+        return self._with_actuator(index, self._actuator(index).update_params(**changes))
 
     def with_passive_element_params(self: SelfT, index: int, params: Parameters) -> SelfT:
         """A robot whose passive element `index` has these parameters; its class stays."""
@@ -121,6 +121,11 @@ class Actuated(Transmissions):
 
     def _actuator(self, index: int) -> Actuator:
         return pick(self.actuators, index, "actuators")
+
+    def _with_actuator(self: SelfT, index: int, actuator: Actuator) -> SelfT:
+        for requirement in actuator.transmission.requirements:
+            requirement(actuator.transmission, self)
+        return with_actuator(self, index, actuator)
 
     def _element(self, index: int) -> PassiveElement:
         return pick(self.passive_elements, index, "passive elements")

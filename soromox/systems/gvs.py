@@ -132,11 +132,12 @@ class GVS(ContinuumRobot, JointCrossed):
 
     def update_joint_params(self, segment: int, **changes: ArrayLike) -> "GVS":
         """A robot with the named numbers of one segment's joint changed: `axis`, `pitch`,
-        `stiffness`, `damping`.
+        `stiffness`, `damping`, given as in `JointSpec`.
 
-        Raises `ValueError` for an unknown name, a wrong shape, or a joint that is fixed.
+        Raises `ValueError` for an unknown name, a wrong shape, a value that `JointSpec` refuses, or
+        a joint that is fixed.
         """
-        joint = self._moving_joint(segment).replace(**changes)
+        joint = self._moving_joint(segment).updated(changes)
         return eqx.tree_at(lambda robot: robot.params.joint[segment], self, joint)
 
     def joint_crossings(self, q: Float[Array, " dofs"]) -> JointCrossings:

@@ -25,8 +25,8 @@ class GVSSegment(eqx.Module):
 
     - `basis`: how the link's strain is spanned; `None` (or a basis without active strains) makes
       the link rigid.
-    - `num_gauss_points`: nodes along the link, at least 5 unless it is rigid. Give no fewer than a
-      strain component has functions, or the stiffness of the link is singular.
+    - `num_gauss_points`: nodes along the link, at least 5 unless it is rigid, and no fewer than a
+      strain component has functions (the stiffness of the link would be singular).
     """
 
     link: LinkSpec
@@ -107,6 +107,12 @@ class GVSStructure:
                 raise ValueError(
                     f"`num_gauss_points` of segment {i} ({kind}) must be a whole number of at "
                     f"least {least}, got {points!r}."
+                )
+            if points < basis.most_functions:
+                raise ValueError(
+                    f"`num_gauss_points` of segment {i} must be at least {basis.most_functions}, the "
+                    f"functions of one strain in its basis: {points} points would leave shapes "
+                    "without stiffness."
                 )
 
     @property

@@ -1,6 +1,7 @@
 """Joints between links: what moves, about which axis, against which spring and damper."""
 
 import dataclasses
+from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -145,21 +146,12 @@ class JointSpec(eqx.Module):
         if self.type.kind == "fixed":
             return None
         n = self.type.num_coordinates
-        joint = JointParams(
+        return JointParams(
             None if self.axis is None else as_array(self.axis, "axis", dtype, (3,)),
             None if self.pitch is None else as_array(self.pitch, "pitch", dtype, ()),
             joint_matrix(self.stiffness, "stiffness", dtype, n),
             joint_matrix(self.damping, "damping", dtype, n),
         )
-        if joint.axis is not None:
-            check_values(
-                joint.axis,
-                lambda axis: np.isfinite(axis).all() and axis.any(),
-                "`axis` must be finite and not zero.",
-            )
-        if joint.pitch is not None:
-            check_finite(joint.pitch, "pitch")
-        return joint
 
 
 class JointParams(Parameters):
@@ -174,6 +166,29 @@ class JointParams(Parameters):
     pitch: Float[Array, ""] | None
     stiffness: Float[Array, "..."]
     damping: Float[Array, "..."]
+
+    def __init__(self, axis: Any, pitch: Any, stiffness: Any, damping: Any):
+        self.axis, self.pitch, self.stiffness, self.damping = axis, pitch, stiffness, damping
+        if axis is not None:
+            check_values(
+                axis,
+                lambda axis: np.isfinite(axis).all() and axis.any(),
+                "`axis` must be finite and not zero.",
+            )
+        if pitch is not None:
+            check_finite(pitch, "pitch")
+
+    def updated(self, changes: dict[str, Any]) -> "JointParams":
+        """A copy with the named numbers changed, given as in `JointSpec`."""
+        changes = dict(changes)
+        if isinstance(changes.get("axis"), str):
+            changes["axis"] = _axis(changes["axis"])
+        for name in ("stiffness", "damping"):
+            if name in changes:
+                old = getattr(self, name)
+                new = joint_matrix(changes[name], name, old.dtype, len(old))
+                changes[name] = jnp.diag(new) if new.ndim < old.ndim else new
+        return self.replace(**changes)
 
 
 def joint_basis(joint: JointType, params: JointParams) -> Float[Array, "6 n"]:

@@ -38,7 +38,8 @@ class LinkSpec(eqx.Module):
     - `reference_strain` (d,): the rest shape, straight by default.
     - `torsion` and `shear_correction`: see `CrossSectionGeometry`.
 
-    Raises `ValueError` when both or neither of `poisson_ratio` and `shear_modulus` are given.
+    Raises `ValueError` when both or neither of `poisson_ratio` and `shear_modulus` are given, or a
+    `stiffness` matrix beside moduli.
     """
 
     shape: str = eqx.field(static=True)
@@ -77,6 +78,11 @@ class LinkSpec(eqx.Module):
         elif (poisson_ratio is None) == (shear_modulus is None):
             raise ValueError(
                 "`young_modulus` needs either `poisson_ratio` or `shear_modulus`, one of them."
+            )
+        elif stiffness is not None:
+            raise ValueError(
+                "Give a `stiffness` matrix or `young_modulus`, not both: the matrix would hide the "
+                "modulus."
             )
         elif shear_modulus is None:
             shear_modulus = shear_from_poisson(young_modulus, poisson_ratio)
@@ -167,8 +173,8 @@ def link_params(
         column(lambda x: x.material_damping_coefficient, "material_damping_coefficient"),
     )
     params = ContinuumLinkParams(
-        column(lambda x: x.length, "length"),
-        column(lambda x: x.density, "density"),
+        column(lambda x: x.length, "length", None),
+        column(lambda x: x.density, "density", None),
         column(lambda x: x.reference_strain, "reference_strain", straight, (d,)),
         sections,
         elastic,

@@ -46,6 +46,16 @@ def updated_links(
             own = elastic if isinstance(material, ElasticMaterial) else ()
             names = (*known, "shear_correction", *own, "stiffness", "damping")
             raise ValueError(f"Links have no `{name}`; they have: {', '.join(names)}.")
+    hidden = {
+        "stiffness": ("young_modulus", "shear_modulus", "poisson_ratio"),
+        "damping": ("material_damping_coefficient",),
+    }
+    for matrix, names in hidden.items():
+        for name in names:
+            if matrix in matrices and name in moduli:
+                raise ValueError(
+                    f"Give `{matrix}` or `{name}`, not both: the matrix would hide it."
+                )
     if moduli:
         material = _updated_elastic(material, moduli)
     link = link.replace(cross_section=section, material=material, **plain)

@@ -40,7 +40,16 @@ class StrainBasis:
 
     @property
     def num_functions(self) -> int:
-        return sum(_count(self.type, order) for order in self.orders if order is not None)
+        return sum(self._counts)
+
+    @property
+    def most_functions(self) -> int:
+        """Functions of the strain component that has most."""
+        return max(self._counts, default=0)
+
+    @property
+    def _counts(self) -> list[int]:
+        return [_count(self.type, order) for order in self.orders if order is not None]
 
     def __call__(self, X: Numbers) -> Numbers:
         """`B` (..., d, n) at `X = s / L` (...); NumPy arrays give NumPy arrays."""
@@ -120,6 +129,8 @@ def selector_mask(
                     f"`strain_selector` names must be among {', '.join(STRAIN_NAMES)}, "
                     f"got {name!r}."
                 )
+        if len(set(entries)) < len(entries):
+            raise ValueError(f"`strain_selector` names a strain twice: {selector!r}.")
         return tuple(name in entries for name in STRAIN_NAMES)
     mask = np.asarray(entries)
     if mask.shape != (len(STRAIN_NAMES),) or mask.dtype.kind not in "biuf":

@@ -35,7 +35,13 @@ def sides() -> ThreadlikeRouting:
 @pytest.mark.parametrize(
     ("routing", "message"),
     [
-        ({"intercept": [[0.001, 0.0, 0.0]]}, "path 0 has an x-component"),
+        ({"intercept": [[0.001, 0.0, 0.0]]}, "`intercept` of path 0 has an x-component"),
+        (
+            {"intercept": np.zeros((2, 3)), "slope": [[0] * 3, [1, 0, 0]]},
+            "`slope` of path 1 has an",
+        ),
+        # leaves the rod half-way
+        ({"intercept": [[0.0, 0.009, 0.0]], "slope": [[0.0, 0.02, 0.0]]}, "outside the body"),
         ({"intercept": [[0.0, 0.03, 0.0]]}, "Path 0 lies outside the body along segment 0"),
         ({"intercept": [[0.0, np.nan, 0.0]]}, "`intercept` must be finite"),
         ({"intercept": [0.0, 0.001, 0.0]}, r"`intercept` needs one row \[0, y, z\]"),
@@ -46,6 +52,8 @@ def sides() -> ThreadlikeRouting:
             "must cover at least one segment",
         ),
         ({"intercept": np.zeros((1, 3)), "start_segment_index": -1}, "must be 0 or more"),
+        ({"intercept": np.zeros((1, 3)), "end_segment_index": 0.9}, "whole numbers, got 0.9"),
+        ({"intercept": np.zeros((1, 3)), "start_segment_index": True}, "whole numbers, got True"),
     ],
 )
 def test_refused_routings(routing, message):
@@ -108,6 +116,39 @@ def test_refused_routings_of_our_own(offset, message):
             [link()],
             actuators=ThreadlikeActuator.tendons(ThreadlikeRouting(Scale(jnp.array(0.05)), offset)),
         )
+
+
+@pytest.mark.parametrize(
+    ("derivative", "message"),
+    [
+        (lambda params, s: jnp.array([[0.0, 1.0, 0.0]]), "not the derivative of `offset_fn`"),
+        (lambda params, s: jnp.array([[0.0, jnp.nan, 0.0]]), "not the derivative of `offset_fn`"),
+        (lambda params, s: jnp.zeros(3), r"one row for each path, \(1, 3\), got \(3,\)"),
+    ],
+    ids=["wrong", "nan", "shape"],
+)
+def test_refused_derivatives(derivative, message):
+    offset = lambda params, s: params.value * jnp.array([[0.0, 0.1, 0.0]]) * (1 - s)
+    routing = ThreadlikeRouting(Scale(jnp.array(0.05)), offset, derivative)
+    with pytest.raises(ValueError, match=message):
+        PCS.from_links([link()], actuators=ThreadlikeActuator.tendons(routing))
+
+
+def test_updates_are_checked_as_at_installation():
+    robot = PCS.from_links([link()], actuators=ThreadlikeActuator.tendons(sides()))
+    old = robot.actuators[0].params.transmission
+
+    def with_routing(**changes):
+        routing = old.routing.replace(**changes)
+        robot.update_actuator_params(0, transmission=old.replace(routing=routing))
+
+    with_routing(intercept=[[0.0, 0.0, 0.009]] * 2)
+    with pytest.raises(ValueError, match="`slope` of path 0 has an x-component"):
+        with_routing(slope=[[1.0, 0.0, 0.0]] * 2)
+    with pytest.raises(ValueError, match="Path 1 lies outside the body"):
+        with_routing(intercept=[[0.0, 0.0, 0.009], [0.0, 0.0, 0.05]])
+    with pytest.raises(ValueError, match="`coordinate_scale` must be finite and not zero"):
+        robot.update_actuator_params(0, transmission=old.replace(coordinate_scale=[-1.0, 0.0]))
 
 
 def test_outside_is_allowed_on_request():

@@ -332,6 +332,10 @@ soft = StrainBasisSpec("legendre", ["kappa_y"], 1)
     [
         (lambda: GVSSegment(rod(), basis=soft, num_gauss_points=4), "segment 0 .* least 5, got 4"),
         (lambda: GVSSegment(rod(), basis=soft, num_gauss_points=True), "whole number"),
+        (
+            lambda: GVSSegment(rod(), basis=StrainBasisSpec("fourier", ["kappa_y"], 3)),
+            "at least 7, the functions of one strain in its basis: 5 points",
+        ),
         (lambda: GVSSegment(rod(), JointSpec.revolute("x"), num_gauss_points=0), "least 1, got 0"),
         (lambda: GVSSegment(rod()), "at least one coordinate"),
         (lambda: GVSSegment(rod(length=np.nan), basis=soft), "`length` must be positive"),

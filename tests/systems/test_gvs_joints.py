@@ -336,3 +336,22 @@ def test_fixed_joints_have_no_parameters():
         robot.update_joint_params(1, stiffness=1.0)
     with pytest.raises(ValueError, match="has no field `spring`"):
         robot.update_joint_params(0, spring=1.0)
+
+
+def test_joints_are_updated_as_they_are_specified():
+    link = brick()
+    robot = GVS.from_segments(
+        [GVSSegment(link, JointSpec.spherical(stiffness=np.eye(3), damping=[0.1, 0.2, 0.3]))]
+    )
+    new = robot.update_joint_params(0, stiffness=2.0, damping=0.5)
+    np.testing.assert_allclose(new.stiffness_matrix(), 2.0 * np.eye(3))
+    np.testing.assert_allclose(new.damping_matrix(np.zeros(3)), 0.5 * np.eye(3))
+    screw = GVS.from_segments([GVSSegment(link, JointSpec.helical("x", 0.01))])
+    turned = screw.update_joint_params(0, axis="y")
+    np.testing.assert_array_equal(turned.params.joint[0].axis, [0.0, 1.0, 0.0])
+    with pytest.raises(ValueError, match="`axis` must be finite and not zero"):
+        screw.update_joint_params(0, axis=[0.0, 0.0, 0.0])
+    with pytest.raises(ValueError, match="`pitch` must be finite"):
+        screw.update_joint_params(0, pitch=np.nan)
+    with pytest.raises(ValueError, match="`stiffness` must be non-negative"):
+        screw.update_joint_params(0, stiffness=-1.0)

@@ -87,6 +87,7 @@ def test_selectors_are_masks_or_names(selector):
     [
         ({"type": "bspline"}, "`type` must be one of monomial, .* got 'bspline'"),
         ({"strain_selector": ["kappa"]}, "names must be among kappa_x, .* got 'kappa'"),
+        ({"strain_selector": ["kappa_y", "kappa_y"]}, "names a strain twice"),
         ({"strain_selector": [1, 0, 1]}, "six booleans or component names"),
         ({"strain_selector": [2, 0, 0, 0, 0, 0]}, "must be True or False"),
         ({"strain_selector": [np.nan, 0, 0, 0, 0, 0]}, "must be True or False"),
