@@ -164,16 +164,18 @@ def fits_the_body(transmission: "ThreadlikeTransmission", host: Host) -> None:
                 "needs `allow_outside=True` in its routing."
             )
     if transmission.derivative_fn not in (None, linear_derivative):
-        _check_derivative(transmission.routing, s[mask.any(axis=1)].ravel())
+        _check_derivative(transmission, transmission.derivative_fn, s[mask.any(axis=1)].ravel())
 
 
-def _check_derivative(routing: ThreadlikeRouting, s: np.ndarray) -> None:
+def _check_derivative(
+    transmission: "ThreadlikeTransmission", derivative_fn: PathFunction, s: np.ndarray
+) -> None:
     """Whether `derivative_fn` is the derivative of `offset_fn` at these arc lengths."""
-    params = routing.params
+    params = transmission.params.routing
+    along = lambda x: transmission.offset_fn(params, x)
     for x in s:
         x = jnp.asarray(x)
-        given = np.asarray(routing.derivative_fn(params, x))
-        along = lambda x: routing.offset_fn(params, x)
+        given = np.asarray(derivative_fn(params, x))
         expected = np.asarray(jax.jvp(along, (x,), (jnp.ones_like(x),))[1])
         if given.shape != expected.shape:
             raise ValueError(
