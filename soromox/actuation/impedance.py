@@ -209,10 +209,13 @@ def impedance_numbers(
     return values
 
 
-def check_impedance(stiffness: Any, damping: Any, rest: Any) -> None:
-    """Raises unless stiffness and damping are non-negative and all are finite."""
+def check_impedance(stiffness: Any, damping: Any, rest: Any, is_length: bool = False) -> None:
+    """Raises unless stiffness, damping and a rest length are non-negative and all are finite."""
     if not all(eqx.is_array_like(value) for value in (stiffness, damping, rest)):
         return  # stand-ins within a tree operation
     check_non_negative(stiffness, "stiffness")
     check_non_negative(damping, "damping")
-    check_finite(rest, "rest_coordinate")
+    if is_length:
+        check_non_negative(rest, "rest_length")
+    else:
+        check_finite(rest, "rest_coordinate")

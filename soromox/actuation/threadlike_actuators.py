@@ -26,6 +26,7 @@ from soromox.actuation.transmission import Orientation
 from soromox.chain.hosts import Host
 from soromox.numerics.checks import (
     ArrayLike,
+    arc_length_array,
     as_array,
     broadcast,
     check_arc_length,
@@ -77,9 +78,12 @@ class ThreadlikeActuator(Actuator):
         """Chambers that push; the coordinate is the volume `effective_area * length` [m^3], the
         control the gauge pressure [Pa]. `effective_area` [m^2] is one number or one for each path.
         """
-        check_positive(effective_area, "effective_area")
+        _need_routing(routing)
+        dtype = float_dtype(*jax.tree.leaves(routing))
+        area = broadcast(effective_area, "effective_area", dtype, routing.num_paths)
+        check_positive(area, "effective_area")
         names = ("chamber_pressure", "Pa", "pneumatic")
-        return cls._along(routing, effective_area, "generic", names, **options)
+        return cls._along(routing, area, "generic", names, **options)
 
     @classmethod
     def _along(
@@ -93,7 +97,13 @@ class ThreadlikeActuator(Actuator):
         lower_bounds: ArrayLike | None = None,
         upper_bounds: ArrayLike | None = None,
         joint_crossing: JointCrossing = "arc",
+        **unknown: object,
     ) -> "ThreadlikeActuator":
+        if unknown:
+            raise TypeError(
+                f"`ThreadlikeActuator` has no option `{next(iter(unknown))}`; it has: "
+                "effort_model, lower_bounds, upper_bounds, joint_crossing."
+            )
         _need_routing(routing)
         transmission = ThreadlikeTransmission(routing, scale, orientation, joint_crossing)
         require_parts(transmission, effort_model)
@@ -129,13 +139,13 @@ class ThreadlikeActuator(Actuator):
         Raises `ValueError` for wrong shapes and a concrete `s` outside the robot.
         """
         (q,) = _state(robot, q=q)
-        s = as_array(s, "s", robot.dtype)
+        s = arc_length_array(s, robot.dtype)
         if s.ndim != 1:
             raise ValueError(f"`s` needs shape (points,), got {s.shape}.")
         lengths = concrete(robot.segment_lengths)
         if lengths is not None:
             check_arc_length(s, float(np.sum(lengths)))
-        return self._points(robot, q, s)
+        return self._points(robot, q, as_array(s, "s", robot.dtype))
 
     @eqx.filter_jit
     def _points(self, robot: Host, q: Array, s: Array) -> Float[Array, "paths points 3"]:
@@ -159,7 +169,7 @@ class ThreadlikeImpedanceParams(Parameters):
     def __init__(self, routing: object, stiffness: object, damping: object, rest_length: object):
         self.routing, self.stiffness = routing, stiffness
         self.damping, self.rest_length = damping, rest_length
-        check_impedance(stiffness, damping, rest_length)
+        check_impedance(stiffness, damping, rest_length, is_length=True)
 
 
 class ThreadlikeImpedance(AbstractImpedance):
@@ -191,7 +201,7 @@ class ThreadlikeImpedance(AbstractImpedance):
         self.stiffness, self.damping, self.rest_length = (
             broadcast(value, name, dtype, routing.num_paths) for name, value in numbers.items()
         )
-        check_impedance(self.stiffness, self.damping, self.rest_length)
+        check_impedance(self.stiffness, self.damping, self.rest_length, is_length=True)
         self.routing, self.joint_crossing = routing, joint_crossing
 
     @property

@@ -194,12 +194,13 @@ def locate(chain: Chain, s: Float[Array, ""], body: int) -> tuple[Int[Array, ""]
     """The body at arc length `s` on the way from the base to `body`, and the length into it.
 
     The end of a body belongs to it; `s` is clamped to the way, and snaps to an end that it
-    misses by rounding.
+    misses by rounding of its own dtype, which may be coarser than that of the robot.
     """
     path = [j for j in chain.backbone if chain.topology.ancestors[body, j]]
     lengths = chain.lengths[jnp.array(path)]
     ends = jnp.cumsum(lengths)
-    tolerance = 8 * jnp.finfo(s.dtype).eps * ends[-1]
+    tolerance = 8 * float(jnp.finfo(s.dtype).eps) * ends[-1]
+    s = s.astype(ends.dtype)
     place = jnp.clip(jnp.searchsorted(ends, s - tolerance), 0, len(path) - 1)
     into = jnp.clip(s - (ends[place] - lengths[place]), 0, lengths[place])
     return jnp.array(path)[place], into

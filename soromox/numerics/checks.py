@@ -1,5 +1,6 @@
 """Checks at the door: what comes in is converted and checked once, with a message of ours."""
 
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -32,6 +33,13 @@ def check_values(
         raise ValueError(f"{message} Got {np.array2string(known, threshold=12, precision=6)}.")
 
 
+def check_numbers(value: Any, name: str) -> None:
+    """Raises `TypeError` unless all entries are real numbers; traced ones count."""
+    dtype = value.dtype if isinstance(value, jax.Array) else np.asarray(value).dtype
+    if not _is_real(dtype):
+        raise _not_numbers(value, name)
+
+
 def check_finite(value: ArrayLike, name: str) -> None:
     check_values(value, np.isfinite, f"`{name}` must be finite.")
 
@@ -44,21 +52,45 @@ def check_non_negative(value: ArrayLike, name: str) -> None:
     check_values(value, lambda x: (x >= 0) & (x < np.inf), f"`{name}` must be non-negative.")
 
 
+def arc_length_array(s: ArrayLike, dtype: np.dtype) -> Float[Array, "..."]:
+    """`s` in `dtype`, or in its own if that is coarser, and so is the rounding it needs."""
+    own = getattr(s, "dtype", dtype)
+    is_coarser = jnp.issubdtype(own, jnp.floating) and jnp.finfo(own).eps > jnp.finfo(dtype).eps
+    return as_array(s, "s", own if is_coarser else dtype)
+
+
 def check_arc_length(s: ArrayLike, length: float, label: str = "`s`") -> None:
-    """Raises `ValueError` for a concrete `s` outside `[0, length]` [m], up to rounding."""
+    """Raises `ValueError` for a concrete `s` outside `[0, length]` [m], up to its rounding."""
     known = concrete(s)
     if known is None:
         return
-    slack = 8 * float(np.finfo(known.dtype).eps) * length
-    inside = lambda x: (x >= -slack) & (x <= length + slack)
-    check_values(known, inside, f"{label} must lie in [0, {length:g}] m.")
+    info = jnp.finfo(known.dtype)
+    slack = 8 * float(info.eps) * length
+    outside = known[~((known >= -slack) & (known <= length + slack))]
+    if outside.size:
+        # in full, so that a small fault is seen
+        raise ValueError(
+            f"{label} must lie in [0, {length:.{info.precision}g}] m. Got {outside.flat[0]!s}."
+        )
 
 
 def whole_number(value: Any, message: str, least: int = 1) -> int:
-    """`value` as an `int`; raises `ValueError` for a fraction, a traced value or less than `least`."""
-    if isinstance(value, Tracer) or not value >= least or value % 1:
+    """`value` as an `int`; raises `ValueError` for all but whole numbers of at least `least`."""
+    known = None if isinstance(value, Tracer) else np.asarray(value)
+    if known is None or known.ndim or known.dtype.kind not in "iuf":
         raise ValueError(f"{message}, got {value!r}.")
-    return int(value)
+    number = known.item()
+    if not number >= least or number % 1:
+        raise ValueError(f"{message}, got {value!r}.")
+    return int(number)
+
+
+def index_of(value: Any, name: str) -> int:
+    """`value` as an `int`; raises `TypeError` for anything that cannot count."""
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise TypeError(f"`{name}` needs an integer, got {value!r}.") from None
 
 
 def check_psd(value: ArrayLike, name: str) -> None:
@@ -107,8 +139,8 @@ def as_array(
             array = np.asarray(value)
         except (ValueError, TypeError):
             array = jnp.asarray(value)  # a list of tracers
-    if not (jnp.issubdtype(array.dtype, jnp.floating) or jnp.issubdtype(array.dtype, jnp.integer)):
-        raise TypeError(f"`{name}` needs real numbers, got {type(value).__name__} {value!r}.")
+    if not _is_real(array.dtype):
+        raise _not_numbers(value, name)
     if shape is not None and array.shape != shape:
         hint = ""
         if array.ndim == len(shape) + 1 and array.shape[1:] == shape:
@@ -135,3 +167,12 @@ def broadcast(value: ArrayLike, name: str, dtype: np.dtype, size: int) -> Float[
             return jnp.broadcast_to(array, (size,))
         return on_device(np.full(size, np.asarray(array)))
     return as_array(array, name, dtype, (size,))
+
+
+def _is_real(dtype: np.dtype) -> bool:
+    return jnp.issubdtype(dtype, jnp.floating) or jnp.issubdtype(dtype, jnp.integer)
+
+
+def _not_numbers(value: Any, name: str) -> TypeError:
+    came = "None" if value is None else f"{type(value).__name__} {value!r}"
+    return TypeError(f"`{name}` needs real numbers, got {came}.")

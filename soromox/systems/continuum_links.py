@@ -15,6 +15,7 @@ from soromox.numerics.checks import (
     broadcast,
     check_finite,
     check_non_negative,
+    check_numbers,
     check_positive,
     check_psd,
     check_values,
@@ -230,6 +231,8 @@ class ContinuumLinkParams(Parameters):
 
 def shear_from_poisson(young_modulus: ArrayLike, poisson_ratio: ArrayLike) -> ArrayLike:
     """`G = E / (2 (1 + nu))`, for `-1 < nu <= 1/2`."""
+    check_numbers(young_modulus, "young_modulus")
+    check_numbers(poisson_ratio, "poisson_ratio")
     check_values(
         poisson_ratio,
         lambda nu: (nu > -1) & (nu <= 0.5),

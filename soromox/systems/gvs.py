@@ -16,7 +16,7 @@ from soromox.chain.joint_bodies import ProductJoints
 from soromox.chain.variable_strain import VariableStrainBodies, gauss_nodes
 from soromox.lie import se3
 from soromox.numerics import einsum, matmul
-from soromox.numerics.checks import ArrayLike
+from soromox.numerics.checks import ArrayLike, index_of
 from soromox.systems.continuum_robot import ContinuumRobot
 from soromox.systems.gvs_structure import (
     GVSParams,
@@ -26,6 +26,7 @@ from soromox.systems.gvs_structure import (
     segment_parts,
 )
 from soromox.systems.installation import (
+    check_list,
     install_actuators,
     install_base,
     install_params,
@@ -100,6 +101,7 @@ class GVS(ContinuumRobot, JointCrossed):
         floating_base: bool | BaseLink | None = False,
     ) -> "GVS":
         """A chain of these segments, base to tip; keywords as in the constructor."""
+        check_list(segments, GVSSegment, "segments")
         params, structure = segment_parts(segments, gravity)
         return cls(
             params,
@@ -222,6 +224,7 @@ class GVS(ContinuumRobot, JointCrossed):
         return kinds
 
     def _moving_joint(self, segment: int) -> JointParams:
+        segment = index_of(segment, "segment")
         if not 0 <= segment < self.num_segments:
             raise IndexError(f"The robot has {self.num_segments} segments, got index {segment}.")
         joint = self.params.joint[segment]

@@ -1,6 +1,7 @@
 """What every constructor of a robot does with its keywords."""
 
-from typing import TypeVar
+from collections.abc import Iterable
+from typing import Any, TypeVar
 
 import numpy as np
 from jaxtyping import Array, Float
@@ -19,6 +20,14 @@ def install_params(params: ParamsT, kind: type[ParamsT]) -> ParamsT:
     if not isinstance(params, kind):
         raise TypeError(f"`params` needs {kind.__name__}, got {type(params).__name__}.")
     return params
+
+
+def check_list(parts: Any, kind: type, name: str) -> None:
+    """Raises `TypeError` for anything but one of this kind or an iterable."""
+    if not isinstance(parts, (kind, Iterable)):
+        raise TypeError(
+            f"`{name}` needs a {kind.__name__} or a list of them, got {type(parts).__name__}."
+        )
 
 
 def check_moved_inertia(moved: Float[np.ndarray, " joints"], need: str) -> None:

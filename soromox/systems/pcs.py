@@ -16,6 +16,7 @@ from soromox.numerics.parameters import Parameters
 from soromox.systems.continuum_links import ContinuumLinkParams, gauss_fractions
 from soromox.systems.continuum_robot import ContinuumRobot
 from soromox.systems.installation import (
+    check_list,
     install_actuators,
     install_base,
     install_params,
@@ -71,6 +72,11 @@ class PCSStructure(eqx.Module):
         self.num_gauss_points = whole_number(
             num_gauss_points, "`num_gauss_points` must be a whole number of at least 1"
         )
+        if not isinstance(scale_rotational_basis_by_length, (bool, np.bool_)):
+            raise TypeError(
+                "`scale_rotational_basis_by_length` needs True or False, got "
+                f"{scale_rotational_basis_by_length!r}."
+            )
         self.scale_rotational_basis_by_length = bool(scale_rotational_basis_by_length)
         if strain_selector is None:
             self.strain_selector = None
@@ -118,9 +124,7 @@ class ConstantStrainRod(ContinuumRobot):
         floating_base: bool | BaseLink | None = False,
     ):
         self.params = install_params(params, self.kind_of_params)
-        self.structure = PCSStructure() if structure is None else structure
-        if not isinstance(self.structure, PCSStructure):
-            raise TypeError(f"`structure` needs a PCSStructure, got {type(structure).__name__}.")
+        self.structure = _structure(structure)
         self.actuators = install_actuators(actuators, self.num_internal_dofs)
         self.passive_elements = install_passive_elements(passive_elements)
         self.base_pose, self.floating_base = install_base(
@@ -136,10 +140,11 @@ class ConstantStrainRod(ContinuumRobot):
         **keywords,
     ) -> RodT:
         """A rod of these links, base to tip; keywords as in the constructor."""
+        check_list(links, LinkSpec, "links")
         link = link_params(
             links,
             is_planar=cls.kind_of_params is PlanarPCSParams,
-            num_gauss_points=(structure or PCSStructure()).num_gauss_points,
+            num_gauss_points=_structure(structure).num_gauss_points,
         )
         given = () if gravity is None else (gravity,)
         return cls(cls.kind_of_params(link, *given), structure, **keywords)
@@ -254,6 +259,14 @@ class PlanarPCS(ConstantStrainRod):
     passive_elements: tuple[PassiveElement, ...]
     base_pose: Float[Array, "3"] | None
     floating_base: BaseLink | None
+
+
+def _structure(structure: PCSStructure | None) -> PCSStructure:
+    if structure is None:
+        return PCSStructure()
+    if not isinstance(structure, PCSStructure):
+        raise TypeError(f"`structure` needs a PCSStructure, got {type(structure).__name__}.")
+    return structure
 
 
 def _strain(robot: ConstantStrainRod, q: Array) -> Array:

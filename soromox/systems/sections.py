@@ -91,9 +91,10 @@ class CrossSectionGeometry(Parameters):
         self.base = as_array(base, "base", dtype, size)
         self.tip = None if tip is None else as_array(tip, "tip", dtype, size)
         self.shear_correction = broadcast(shear_correction, "shear_correction", dtype, size[0])
-        check_positive(self.base, "cross_section.base")
-        if self.tip is not None:
-            check_positive(self.tip, "cross_section.tip")
+        for ends, suffix in ((self.base, ""), (self.tip, ".tip")):
+            known = None if ends is None else concrete(ends)
+            if known is not None:
+                self._check_dimensions(known, suffix)
         check_positive(self.shear_correction, "shear_correction")
 
     @classmethod
@@ -127,6 +128,12 @@ class CrossSectionGeometry(Parameters):
         )
         is_tapered = any(isinstance(p, LinearProfile) for p in profiles)
         return cls((shape,) * count, base, tip if is_tapered else None, **options)
+
+    def _check_dimensions(self, ends: np.ndarray, suffix: str) -> None:
+        for shape in dict.fromkeys(self.shapes):
+            own = ends[[shape == other for other in self.shapes]]
+            for column, name in enumerate(DIMENSIONS[shape]):
+                check_positive(own[:, column], name + suffix)
 
     @property
     def num_links(self) -> int:

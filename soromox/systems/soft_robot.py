@@ -15,7 +15,15 @@ from jaxtyping import Array, Float, Scalar
 from soromox.actuation import loads
 from soromox.chain import Mechanics
 from soromox.lie import se2, se3
-from soromox.numerics.checks import ArrayLike, as_array, check_arc_length, concrete, float_dtype
+from soromox.numerics.checks import (
+    ArrayLike,
+    arc_length_array,
+    as_array,
+    check_arc_length,
+    concrete,
+    float_dtype,
+    index_of,
+)
 from soromox.numerics.parameters import Parameters
 from soromox.systems import terms
 from soromox.systems.actuated import Actuated
@@ -217,7 +225,7 @@ class SoftRobot(Actuated, Simulated):
         sizes = {"u": self.num_actuators}
         arguments = tuple(
             None
-            if value is None
+            if value is None and name != "q"
             else as_array(value, name, dtype, (sizes.get(name, self.num_dofs),))
             for name, value in inputs.items()
         )
@@ -231,9 +239,10 @@ class SoftRobot(Actuated, Simulated):
     ) -> Array:
         dtype = self._state_dtype(q)
         q = as_array(q, "q", dtype, (self.num_dofs,))
-        s = as_array(s, "s", dtype)
+        s = arc_length_array(s, dtype)
         if s.ndim != s_ndim:
             raise ValueError(f"`s` needs {s_ndim} axes here, got shape {s.shape}.")
+        body = None if body is None else index_of(body, "body")
         self._check_arc_length(s, body)
         return _evaluate(self._in(dtype), function, (q, s), body)
 

@@ -19,7 +19,7 @@ from soromox.actuation import (
 )
 from soromox.actuation.actuators import require_parts
 from soromox.actuation.channels import numbered
-from soromox.numerics.checks import ArrayLike, as_array, broadcast, check_finite
+from soromox.numerics.checks import ArrayLike, as_array, broadcast, check_finite, index_of
 
 
 RobotT = TypeVar("RobotT", bound=ActuatedHost)
@@ -139,6 +139,7 @@ class Transmissions(ActuatedHost):
 
 def pick(parts: tuple, index: int, what: str) -> Any:
     """`parts[index]`; raises `IndexError` with the range, also for a negative index."""
+    index = index_of(index, "index")
     if not 0 <= index < len(parts):
         span = f", 0 ... {len(parts) - 1}" if parts else ""
         raise IndexError(f"The robot has {len(parts)} {what}{span}, got index {index}.")

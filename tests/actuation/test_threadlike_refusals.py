@@ -8,6 +8,7 @@ import pytest
 from soromox.actuation import (
     BaseThreadlikeRoutingParams,
     ThreadlikeActuator,
+    ThreadlikeImpedance,
     ThreadlikeRouting,
     ThreadlikeTransmission,
 )
@@ -165,3 +166,34 @@ def test_refused_hosts_and_areas():
     assert transmission.orientation == "contraction"
     with pytest.raises(ValueError, match="`effective_area` must be positive"):
         ThreadlikeActuator.pressure_chambers(sides(), effective_area=-1e-5)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: ThreadlikeActuator.pressure_chambers(sides(), None), "['`]effective_area['`]"),
+        (lambda: ThreadlikeActuator.pressure_chambers(sides(), "a"), "['`]effective_area['`]"),
+        (
+            lambda: ThreadlikeActuator.pressure_chambers(sides(), [1e-5] * 3),
+            r"`effective_area` needs shape \(2,\), got \(3,\)",
+        ),
+        (lambda: ThreadlikeActuator.tendons(sides(), foo=1), "no option `foo`; it has: effort_m"),
+        (lambda: spring(rest_length=np.nan), "`rest_length` must be non-negative"),
+        (lambda: spring(rest_length=-1.0), "`rest_length` must be non-negative"),
+        (lambda: spring(rest_length=None), "['`]rest_length['`]"),
+    ],
+)
+def test_refusals_name_the_argument(make, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        make()
+
+
+def spring(**numbers) -> ThreadlikeImpedance:
+    return ThreadlikeImpedance(sides(), 10.0, **numbers)
+
+
+def test_path_points_take_arc_lengths_in_single_precision():
+    robot = PCS.from_links([link()] * 3, actuators=ThreadlikeActuator.tendons(sides()))
+    s = np.linspace(0, 0.3, 4, dtype=np.float32)
+    points = robot.actuators[0].path_points(robot, np.zeros(18), s)
+    np.testing.assert_allclose(points[0, :, 2], s, rtol=1e-7)
