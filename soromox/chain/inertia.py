@@ -113,6 +113,11 @@ def coriolis_matrix(
     return layout.to_global(rows)
 
 
+def total_mass(chain: Chain) -> Scalar:
+    """Mass of all bodies [kg]."""
+    return sum(jnp.sum(kind.mass[..., -1, -1]) for kind in chain.kinds)
+
+
 def kinetic_energy(chain: Chain, q: Float[Array, " dofs"], qd: Float[Array, " dofs"]) -> Scalar:
     """Kinetic energy of the bodies [J], without armature."""
     config = configuration(chain, q, qd)

@@ -10,6 +10,7 @@ from jaxtyping import Array, Bool, Float, Int, Scalar
 
 from soromox.actuation import ActuatedHost, loads
 from soromox.chain import Mechanics
+from soromox.chain.inertia import total_mass
 from soromox.numerics import matmul
 from soromox.numerics.checks import ArrayLike, as_array, whole_number
 from soromox.simulation.inputs import dtype_for, in_dtype
@@ -228,7 +229,7 @@ def _approximate(statics: Statics, tangent: Array, drive: Array) -> tuple[Measur
     tiny = jnp.finfo(tangent.dtype).tiny
     weights = jnp.sqrt(jnp.where(rows > floor, rows, jnp.maximum(floor, tiny)))
     chain = statics.mechanics.chain
-    mass = sum(jnp.sum(kind.mass[..., -1, -1]) for kind in chain.kinds)
+    mass = total_mass(chain)
     weight = mass * jnp.sqrt(jnp.sum(chain.gravity**2))
     sizes = jnp.stack([jnp.sqrt(weight * jnp.sum(chain.lengths)), jnp.max(drive / weights)])
     scale = jnp.sum(jnp.where(jnp.isfinite(sizes), sizes, 0))

@@ -7,6 +7,7 @@ from jaxtyping import Array, Float
 
 from soromox.actuation import loads
 from soromox.chain import Factor, Mechanics
+from soromox.chain.inertia import total_mass
 from soromox.numerics import matmul
 from soromox.simulation.root import Measure, RenewableInverse
 from soromox.simulation.stage import Held, Motion, Stage
@@ -95,7 +96,7 @@ def approximate(stage: Stage) -> tuple[StageInverse, Measure]:
     inertia = layout.to_global(jnp.sum(factor.pivot**2, axis=-1))
     weights = jnp.sqrt(jnp.where(jnp.isfinite(inertia), inertia, 1))
     chain = mechanics.chain
-    mass = sum(jnp.sum(kind.mass[..., -1, -1]) for kind in chain.kinds)
+    mass = total_mass(chain)
     # velocities that the forces at the start could cause within the stage if they did not cancel
     sizes = jnp.stack(
         [

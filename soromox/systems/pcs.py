@@ -165,9 +165,9 @@ class ConstantStrainRod(ContinuumRobot):
     def num_gauss_points(self) -> int:
         return self.structure.num_gauss_points
 
-    def strain(self, q: ArrayLike) -> Float[Array, "segments d"]:
-        """Strain of every segment: `B q + reference_strain`."""
-        return self._run(_strain, q=q)
+    def strain(self, q: ArrayLike, s: ArrayLike | None = None) -> Float[Array, "*segments d"]:
+        """Strain of every segment, `B q + reference_strain`, or of the one at arc length `s` [m]."""
+        return self._run(_strain, q=q) if s is None else self._at(_strain_at, q, s, None)
 
     def body_plan(self) -> BodyPlan:
         link, group = self.params.link, self.group
@@ -272,6 +272,12 @@ def _structure(structure: PCSStructure | None) -> PCSStructure:
 def _strain(robot: ConstantStrainRod, q: Array) -> Array:
     chain = robot.mechanics().chain
     return chain.kinds[-1].strain(kinematics.local_coordinates(chain, q)[-1])
+
+
+def _strain_at(robot: ConstantStrainRod, q: Array, s: Array, body: None) -> Array:
+    chain = robot.mechanics().chain
+    place, _ = kinematics.locate(chain, s, chain.backbone[-1])
+    return _strain(robot, q)[place - chain.backbone[0]]
 
 
 def _checked(

@@ -85,6 +85,11 @@ class SoftRobot(Actuated, Simulated):
         """Arc length from the base to the farthest tip [m]."""
         return _evaluate(self, terms.length, ())
 
+    @property
+    def mass(self) -> Float[Array, ""]:
+        """Mass of all bodies [kg], a base link included."""
+        return _evaluate(self, terms.mass, ())
+
     def mechanics(self) -> Mechanics:
         """Everything the recursion needs, derived from the parameters by one pure function."""
         return build_mechanics(self.group, self.body_plan(), self.base_pose, self.floating_base)

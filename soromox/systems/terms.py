@@ -85,6 +85,10 @@ def gravitational_force(robot: ActuatedHost, q: Array) -> Float[Array, " n"]:
     return chain_inverse_dynamics(chain, configuration(chain, q, rest), rest, rest)
 
 
+def mass(robot: ActuatedHost) -> Scalar:
+    return inertia.total_mass(robot.mechanics().chain)
+
+
 def gravitational_energy(robot: ActuatedHost, q: Array) -> Scalar:
     return inertia.gravitational_energy(robot.mechanics().chain, q)
 

@@ -8,6 +8,7 @@ import pytest
 
 from soromox.systems import (
     PCS,
+    BaseLink,
     ContinuumLinkParams,
     CrossSectionGeometry,
     ElasticMaterial,
@@ -286,6 +287,25 @@ def params(**changes):
         "material": ElasticMaterial(1e5, 4e4),
     }
     return ContinuumLinkParams(**(numbers | changes))
+
+
+def test_strain_at_an_arc_length_is_that_of_its_segment():
+    robot = PlanarPCS.from_links([circular(length=0.1), circular(length=0.2)], floating_base=True)
+    q = jnp.arange(9.0)
+    strain = robot.strain(q)
+    for s, segment in ((0.0, 0), (0.1, 0), (0.11, 1), (0.3, 1)):
+        np.testing.assert_array_equal(robot.strain(q, s), strain[segment])
+    with pytest.raises(ValueError, match="`s` must lie in"):
+        robot.strain(q, 0.4)
+
+
+def test_mass_is_density_times_volume():
+    robot = PCS.from_links(mixed_links(), floating_base=BaseLink(0.3, np.eye(3)))
+    cone = np.pi * 0.12 / 3 * (0.012**2 + 0.012 * 0.01 + 0.01**2)
+    bodies = 1000.0 * cone + 900.0 * (0.1 * 0.02 * 0.015 + np.pi * 0.08 * 0.012 * 0.008)
+    np.testing.assert_allclose(robot.mass, 0.3 + bodies, rtol=1e-13)
+    heavier = robot.update_link_params(density=2000.0)
+    np.testing.assert_allclose(heavier.inertia_matrix(np.zeros(24))[3, 3], heavier.mass, rtol=1e-13)
 
 
 WRONG = {
