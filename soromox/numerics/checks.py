@@ -41,14 +41,17 @@ def check_numbers(value: Any, name: str) -> None:
 
 
 def check_finite(value: ArrayLike, name: str) -> None:
+    check_numbers(value, name)
     check_values(value, np.isfinite, f"`{name}` must be finite.")
 
 
 def check_positive(value: ArrayLike, name: str) -> None:
+    check_numbers(value, name)
     check_values(value, lambda x: (x > 0) & (x < np.inf), f"`{name}` must be positive.")
 
 
 def check_non_negative(value: ArrayLike, name: str) -> None:
+    check_numbers(value, name)
     check_values(value, lambda x: (x >= 0) & (x < np.inf), f"`{name}` must be non-negative.")
 
 
