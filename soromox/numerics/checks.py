@@ -41,14 +41,17 @@ def check_numbers(value: Any, name: str) -> None:
 
 
 def check_finite(value: ArrayLike, name: str) -> None:
+    check_numbers(value, name)
     check_values(value, np.isfinite, f"`{name}` must be finite.")
 
 
 def check_positive(value: ArrayLike, name: str) -> None:
+    check_numbers(value, name)
     check_values(value, lambda x: (x > 0) & (x < np.inf), f"`{name}` must be positive.")
 
 
 def check_non_negative(value: ArrayLike, name: str) -> None:
+    check_numbers(value, name)
     check_values(value, lambda x: (x >= 0) & (x < np.inf), f"`{name}` must be non-negative.")
 
 
@@ -68,10 +71,9 @@ def check_arc_length(s: ArrayLike, length: float, label: str = "`s`") -> None:
     slack = 8 * float(info.eps) * length
     outside = known[~((known >= -slack) & (known <= length + slack))]
     if outside.size:
-        # in full, so that a small fault is seen
-        raise ValueError(
-            f"{label} must lie in [0, {length:.{info.precision}g}] m. Got {outside.flat[0]!s}."
-        )
+        # all digits, so that a small fault is seen
+        came = np.array2string(outside if known.ndim else known, threshold=12, floatmode="unique")
+        raise ValueError(f"{label} must lie in [0, {length:.{info.precision}g}] m. Got {came}.")
 
 
 def whole_number(value: Any, message: str, least: int = 1) -> int:

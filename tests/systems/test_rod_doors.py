@@ -6,7 +6,15 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from soromox.systems import PCS, LinearProfile, LinkSpec, PCSStructure
+from soromox.systems import (
+    GVS,
+    PCS,
+    GVSSegment,
+    JointSpec,
+    LinearProfile,
+    LinkSpec,
+    PCSStructure,
+)
 from tests.hosts import pendulum
 
 
@@ -22,7 +30,6 @@ ROD = {
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        # while tests run, the type hook speaks first where a string came
         ({"young_modulus": "e"}, "`young_modulus` needs real numbers, got str 'e'"),
         ({"poisson_ratio": "e"}, "`poisson_ratio` needs real numbers, got str 'e'"),
         ({"radius": -1.0}, re.escape("`radius` must be positive. Got [-1.]")),
@@ -60,5 +67,11 @@ def test_arc_length_is_as_exact_as_its_own_dtype():
     for s in (np.float32(0.3), jnp.float32(0.3)):
         assert float(s) > robot.length
         np.testing.assert_array_equal(robot.forward_kinematics(q, s), end)
+    # the end of a link lies before the joint of the next one
+    link = LinkSpec.circular(**ROD)
+    hinged = GVS.from_segments([GVSSegment(link), GVSSegment(link, JointSpec.revolute("z"))])
+    before = hinged.forward_kinematics([1.0], 0.1)
+    assert float(np.float32(0.1)) > 0.1
+    np.testing.assert_array_equal(hinged.forward_kinematics([1.0], np.float32(0.1)), before)
     with pytest.raises(ValueError, match=re.escape("must lie in [0, 0.3] m. Got 0.300000001.")):
         robot.forward_kinematics(q, 0.300000001)
