@@ -148,18 +148,13 @@ def fits_the_body(transmission: "ThreadlikeTransmission", host: Host) -> None:
             raise ValueError(f"The offset of path {path} is not finite somewhere on its segments.")
         if np.any(used[..., 0] != 0):
             raise ValueError(leaves_section(path, "The offset"))
-        # within the largest section of each segment: a path may stick out of a tapered end
-        within = [
-            host.inside(X, np.broadcast_to(offsets[:, k : k + 1, path], offsets[:, :, path].shape))
-            for k in range(len(X))
-        ]
-        fits = np.stack([at.any(axis=1) for at in within], axis=1)
-        outside = mask[:, path, None] & ~fits
+        # a path may stick out of a thinner end, but not run outside along a whole segment
+        outside = mask[:, path] & ~host.inside(X, offsets[:, :, path]).any(axis=1)
         if not transmission.allow_outside and outside.any():
-            segment, k = np.argwhere(outside)[0]
+            segment = np.flatnonzero(outside)[0]
             raise ValueError(
                 f"Path {path} lies outside the body along segment {segment}: its offset [y, z], "
-                f"{offsets[segment, k, path, 1:]} m at s = {s[segment, k]:.4g} m, is not in the "
+                f"{offsets[segment, 0, path, 1:]} m at s = {s[segment, 0]:.4g} m, is not in the "
                 "cross-section. Check the units (metres); a cable carried outside by spacer discs "
                 "needs `allow_outside=True` in its routing."
             )

@@ -72,8 +72,8 @@ class ThreadlikeRouting(Parametrised):
     derivative of `offset_fn`. Both are plain functions that capture no arrays: what is to be
     differentiated or updated belongs in `params`. Segments are counted from 0; a path covers all
     from `start_segment_index` to `end_segment_index`, both included, by default the whole robot.
-    Installing a path with an offset outside the largest section of a segment raises, unless
-    `allow_outside`.
+    Installing a path that runs outside the body along a whole segment raises, unless
+    `allow_outside`; leaving it on a part of a segment, as at the tip of a taper, is allowed.
     """
 
     params: BaseThreadlikeRoutingParams

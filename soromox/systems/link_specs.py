@@ -34,12 +34,12 @@ class LinkSpec(eqx.Module):
       `semi_major` (along y) and `semi_minor` (along z) [m], each a number or a `LinearProfile`.
     - `young_modulus` [Pa] with `poisson_ratio` or `shear_modulus` [Pa], and
       `material_damping_coefficient` [Pa s] (none by default); or matrices `stiffness` and
-      `damping` (d, d), integrated over the link. A link behind a rigid host needs none of them.
+      `damping` (d, d), integrated over the link, which count where both are given. A link behind a
+      rigid host needs none of them.
     - `reference_strain` (d,): the rest shape, straight by default.
     - `torsion` and `shear_correction`: see `CrossSectionGeometry`.
 
-    Raises `ValueError` when both or neither of `poisson_ratio` and `shear_modulus` are given, or a
-    `stiffness` matrix beside moduli.
+    Raises `ValueError` when both or neither of `poisson_ratio` and `shear_modulus` are given.
     """
 
     shape: str = eqx.field(static=True)
@@ -78,11 +78,6 @@ class LinkSpec(eqx.Module):
         elif (poisson_ratio is None) == (shear_modulus is None):
             raise ValueError(
                 "`young_modulus` needs either `poisson_ratio` or `shear_modulus`, one of them."
-            )
-        elif stiffness is not None:
-            raise ValueError(
-                "Give a `stiffness` matrix or `young_modulus`, not both: the matrix would hide the "
-                "modulus."
             )
         elif shear_modulus is None:
             shear_modulus = shear_from_poisson(young_modulus, poisson_ratio)

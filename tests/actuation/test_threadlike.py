@@ -43,10 +43,7 @@ def link(**changes) -> LinkSpec:
 
 def recorded_routing(data: dict, prefix: str, start: int, end: int) -> ThreadlikeRouting:
     numbers = params_of(data, prefix + "routing.")
-    # some run beside the thinner segments
-    return ThreadlikeRouting.linear(
-        numbers["intercept"], numbers["slope"], start, end, allow_outside=True
-    )
+    return ThreadlikeRouting.linear(numbers["intercept"], numbers["slope"], start, end)
 
 
 def of_actuators(robot, q, qd, u):

@@ -41,8 +41,6 @@ def sides() -> ThreadlikeRouting:
             {"intercept": np.zeros((2, 3)), "slope": [[0] * 3, [1, 0, 0]]},
             "`slope` of path 1 has an",
         ),
-        # leaves the rod half-way
-        ({"intercept": [[0.0, 0.009, 0.0]], "slope": [[0.0, 0.02, 0.0]]}, "outside the body"),
         ({"intercept": [[0.0, 0.03, 0.0]]}, "Path 0 lies outside the body along segment 0"),
         ({"intercept": [[0.0, np.nan, 0.0]]}, "`intercept` must be finite"),
         ({"intercept": [0.0, 0.001, 0.0]}, r"`intercept` needs one row \[0, y, z\]"),

@@ -371,11 +371,6 @@ WRONG = {
         ValueError,
         "Give `stiffness` or `young_modulus`, not both",
     ),
-    "matrix and modulus of a link": (
-        lambda: PCS.from_links([circular(stiffness=np.eye(6))]),
-        ValueError,
-        "Give a `stiffness` matrix or `young_modulus`, not both",
-    ),
     "taper": (
         lambda: circular_robot().update_link_params(radius=LinearProfile(0.1, 0.2)),
         ValueError,
