@@ -25,6 +25,8 @@ from soromox.simulation.root import (
 from soromox.simulation.state import RESULTS, first_failure
 
 
+MAX_TRIALS = 4  # Newton iterations of a part that is trusted to have stayed on its branch
+SURE_PART = 2.0**-7  # of the load: trusted anyhow
 SMALLEST_PART = 2.0**-20  # of the load
 
 
@@ -148,7 +150,7 @@ def _follow(
     """The equilibrium that is reached from `q0`, and the tangent stiffness there.
 
     Under no load, with the force that is then out of balance held, `q0` is one. All of the load is
-    applied in `steps` parts; where Newton's method fails a part is halved.
+    applied in `steps` parts; where Newton's method fails or takes long, parts become smaller.
     """
     none = jnp.zeros((), q0.dtype)
     drive = _uncancelled_drive(statics, q0)
@@ -167,10 +169,14 @@ def _follow(
         def search(branch: _Branch) -> _Branch:
             q, found = search_root(loaded(part), branch.q, measure, inverse)
             reached = found.code == RESULTS.successful
+            # Newton's method that takes long may come out on another branch
+            reached = reached & ((found.trials <= MAX_TRIALS) | (branch.stride < SURE_PART))
             return branch._replace(
-                q=q,
+                q=jnp.where(reached, q, branch.q),
                 part=jnp.where(reached, part, branch.part),
-                stride=jnp.where(reached, 1, 0.25) * branch.stride,
+                stride=jnp.where(
+                    reached, jnp.minimum(2 * branch.stride, 1 / steps), branch.stride / 4
+                ),
                 found=found,
             )
 

@@ -12,7 +12,7 @@ from soromox.simulation import (
     natural_modes,
     static_equilibrium,
 )
-from soromox.systems import Pendulum, PendulumParams
+from soromox.systems import LinkSpec, Pendulum, PendulumParams, PlanarPCS, PlanarPCSStructure
 from tests.simulation.linear_robots import INERTIA, oscillator, system_matrix
 
 
@@ -52,6 +52,19 @@ def test_equilibrium_and_its_derivatives_in_a_batch():
     np.testing.assert_allclose(found.smallest_stiffness, tangent, rtol=1e-12)
     np.testing.assert_allclose(by_number[1], 1 / tangent, rtol=1e-11)
     np.testing.assert_allclose(by_number[0], -q / tangent, rtol=1e-11)
+
+
+def test_a_rod_that_sags_stays_on_its_branch():
+    """However many parts its weight comes in; with few, Newton's method would find coils."""
+    link = LinkSpec.circular(
+        length=0.4 / 3, radius=0.01, density=1000.0, young_modulus=1e5, poisson_ratio=0.4
+    )
+    bending = PlanarPCSStructure(5, [1, 0, 0])
+    robot = PlanarPCS.from_links([link] * 3, structure=bending, base_pose=np.zeros(3), actuators=())
+    coarse, fine = (robot.static_equilibrium(steps=steps) for steps in (2, 40))
+    assert coarse.result == fine.result == RESULTS.successful
+    np.testing.assert_allclose(coarse.q, fine.q, rtol=1e-9)
+    assert -np.pi < robot.forward_kinematics(fine.q, robot.length)[0] < 0
 
 
 def test_a_column_that_buckles_is_reported():
