@@ -27,7 +27,7 @@ class Transmission(Parameters):
     - `orientation`: `"length"` if y grows as a path lengthens, `"contraction"` if it grows as the
       path shortens (`y = -length`), `"generic"` for anything else.
     - `requirements`: functions of `(transmission, host)` that raise when the host cannot carry it;
-      called at installation.
+      called at installation and when an update replaces numbers.
     """
 
     orientation: AbstractClassVar[Orientation]
@@ -61,6 +61,11 @@ class Transmission(Parameters):
             return self.size
         return coordinate_shape(self, robot).shape[0]
 
+    def check_requirements(self, robot: Host) -> None:
+        """Raises `TypeError` or `ValueError` if one of the `requirements` is not met."""
+        for requirement in self.requirements:
+            requirement(self, robot)
+
     def install_check(self, robot: Host) -> None:
         """Raises `TypeError` or `ValueError` if the robot cannot carry this transmission."""
         if self.orientation not in get_args(Orientation):
@@ -68,8 +73,7 @@ class Transmission(Parameters):
                 f"`orientation` of `{type(self).__name__}` must be one of "
                 f"{', '.join(get_args(Orientation))}, got {self.orientation!r}."
             )
-        for requirement in self.requirements:
-            requirement(self, robot)
+        self.check_requirements(robot)
         check_dtype(self, robot)
         if isinstance(self, SizedTransmission):
             return  # tracing the kinematics of every tendon of a hand would take seconds
@@ -135,12 +139,11 @@ def _together(
     """One derivative for all: the sweeps through the links of a robot are compiled once."""
     if not transmissions:
         return []
-    y, pull = jax.vjp(
-        lambda q: jnp.concatenate([t.coordinates(robot, q) for t in transmissions]), q
-    )
-    columns = jax.vmap(lambda row: pull(row)[0], out_axes=1)(jnp.eye(len(y), dtype=q.dtype))
-    ends = np.cumsum([t.num_coordinates(robot) for t in transmissions])[:-1]
-    return list(zip(jnp.split(y, ends), jnp.split(columns, ends, axis=1), strict=True))
+    y, pull = jax.vjp(lambda q: [t.coordinates(robot, q) for t in transmissions], q)
+    *ends, count = (int(end) for end in np.cumsum([len(part) for part in y]))
+    rows = jnp.eye(count, dtype=q.dtype)
+    columns = jax.vmap(lambda row: pull(jnp.split(row, ends))[0], out_axes=1)(rows)
+    return list(zip(y, jnp.split(columns, ends, axis=1), strict=True))
 
 
 def _path_by_path(

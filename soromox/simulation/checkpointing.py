@@ -30,10 +30,10 @@ def checkpointed_scan(
 
     `advance(carry, (k, row))` takes step k, `row` being entry k of each array in `rows`;
     `sample(k, carry)` returns the carry and what is saved after k steps. Backwards, chunks of steps
-    are computed again, unless there are few. Solving a step costs most and its solution is small, so solutions are kept
-    within a chunk; where samples are as many as steps, the solutions of all chunks are kept too
-    (half the size of the samples) and nothing is solved twice. Nested scans with `jax.checkpoint`,
-    so that forward mode works too.
+    are computed again, unless there are few. Solving a step costs most and its solution is small,
+    so solutions are kept within a chunk; where samples are as many as steps, the solutions of all
+    chunks are kept too (half the size of the samples) and nothing is solved twice. Nested scans
+    with `jax.checkpoint`, so that forward mode works too.
     """
     num_saves = num_steps // save_every
     target = math.sqrt(num_steps) if num_steps > MAX_STEPS_KEPT else num_steps

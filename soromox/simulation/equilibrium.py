@@ -25,7 +25,7 @@ from soromox.simulation.root import (
 from soromox.simulation.state import RESULTS, first_failure
 
 
-MAX_TRIALS = 4  # Newton iterations of a part that is trusted to have stayed on its branch
+TRUSTED_TRIALS = 4  # Newton iterations after which a part is trusted to be on its branch
 SURE_PART = 2.0**-7  # of the load: trusted anyhow
 SMALLEST_PART = 2.0**-20  # of the load
 
@@ -168,9 +168,9 @@ def _follow(
 
         def search(branch: _Branch) -> _Branch:
             q, found = search_root(loaded(part), branch.q, measure, inverse)
-            reached = found.code == RESULTS.successful
             # Newton's method that takes long may come out on another branch
-            reached = reached & ((found.trials <= MAX_TRIALS) | (branch.stride < SURE_PART))
+            trusted = (found.trials <= TRUSTED_TRIALS) | (branch.stride < SURE_PART)
+            reached = (found.code == RESULTS.successful) & trusted
             return branch._replace(
                 q=jnp.where(reached, q, branch.q),
                 part=jnp.where(reached, part, branch.part),

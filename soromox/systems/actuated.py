@@ -123,8 +123,7 @@ class Actuated(Transmissions):
         return pick(self.actuators, index, "actuators")
 
     def _with_actuator(self: SelfT, index: int, actuator: Actuator) -> SelfT:
-        for requirement in actuator.transmission.requirements:
-            requirement(actuator.transmission, self)
+        actuator.transmission.check_requirements(self)
         return with_actuator(self, index, actuator)
 
     def _element(self, index: int) -> PassiveElement:
