@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jax.ad_checkpoint import checkpoint_name
 from jaxtyping import Array, Bool, Float, Int, PyTree, Scalar
 
+from soromox.numerics import matmul
 from soromox.simulation.linear_solve import ApproximateInverse, linear_solve
 from soromox.simulation.state import RESULTS
 from soromox.simulation.tolerances import Tolerances
@@ -91,11 +92,12 @@ def find_root(
 ) -> tuple[Float[Array, " n"], Diagnostics]:
     """Solves `problem.value(x) = 0` to rounding; returns `start` where that fails.
 
-    First a chord iteration with the approximate inverse P. Where it contracts poorly, Newton's
-    method: some full steps, which find their way across kinks such as that of a cable that
-    tautens, though a step may be longer than the one before. Where they do not end, damped steps
-    from the best point seen: a step is taken as far as the *next* Newton step, computed at its end,
-    is shorter, which is scale-free.
+    First a chord iteration with the approximate inverse P. If P can be renewed and this contracts
+    poorly, P is made anew at every point; all along, Broyden's update then adds what steps have
+    shown of the rest of the Jacobian. At last Newton's method: some full steps, which find their
+    way across kinks such as that of a cable that tautens, though a step may be longer than the one
+    before. Where they do not end, damped steps from the best point seen: a step is taken as far as
+    the *next* Newton step, computed at its end, is shorter, which is scale-free.
 
     The matrix of a Newton step is `P J`, close to the identity in all but a few directions however
     stiff the system, so forward differences of `P value` give it well: the result depends on it
@@ -165,12 +167,12 @@ def implicit_tangent(
 class _Search(NamedTuple):
     x: Float[Array, " n"]  # where the chord is, or the point that Newton's method tries
     correction: Float[Array, " n"]  # `-P value(x)`, once known
-    matrix: Float[Array, "n n"]  # `P J` at `x`, its first `column` columns
+    matrix: Float[Array, "n n"]  # `P J` at `x`, its first `column` columns; before: Broyden's
     column: Int[Array, ""]  # -1: `x` itself is to be evaluated
     best: Float[Array, " n"]  # best point taken; the solution once done
     size: Scalar  # of the correction or Newton step at `best`
     previous: Scalar  # size of the chord or of the full Newton step before
-    step: Float[Array, " n"]  # Newton step from `best`
+    step: Float[Array, " n"]  # Newton step from `best`; before: the latest step
     fraction: Scalar  # of the step that is tried
     inverse: PyTree  # P, its arrays
     predicted: PyTree  # by a renewed P; `None` if it cannot be renewed
@@ -190,7 +192,7 @@ def _unstarted(start: Float[Array, " n"], inverse: PyTree, predicted: PyTree) ->
     return _Search(
         x=start,
         correction=jnp.zeros_like(start),
-        matrix=jnp.zeros((len(start), len(start)), start.dtype),
+        matrix=jnp.eye(len(start), dtype=start.dtype),
         column=jnp.asarray(-1, jnp.int32),
         best=start,
         size=infinite,
@@ -254,7 +256,10 @@ def _advance(
     newton = jax.lax.cond(
         probing.column == n, lambda s: _newton_step(s, measure), lambda s: s, probing
     )
-    chord = _chord_step(search, correction, measure, is_renewable)
+    chord_search, step = search, correction
+    if is_renewable:
+        chord_search, step = _secant_step(search, correction, measure)
+    chord = _chord_step(chord_search, step, measure, is_renewable)
     if is_renewable:
         # what was renewed last, far away perhaps, is of no use to Newton's method
         leaves = chord.phase == _NEWTON
@@ -262,6 +267,26 @@ def _advance(
         chord = chord._replace(inverse=kept)
     is_newton = search.phase == _NEWTON
     return jax.tree.map(lambda a, b: jnp.where(is_newton, a, b), newton, chord)
+
+
+def _secant_step(
+    search: _Search, correction: Float[Array, " n"], measure: Measure
+) -> tuple[_Search, Float[Array, " n"]]:
+    """Broyden's "good" update of an inverse Jacobian (1965, doi:10.2307/2003941), and its step.
+
+    The correction is that of a preconditioned residual, so the matrix starts as the identity; it
+    does so anew where steps do not shrink, as what was learned then is not of this neighbourhood.
+    """
+    weigh = lambda x: measure.weights * x
+    last, step = weigh(search.step), matmul(search.matrix, correction)
+    length, overlap = last @ last, last @ weigh(step)
+    shrinks = jnp.sum(weigh(step) ** 2) < length / 4
+    row = matmul(weigh(last), search.matrix) / jnp.where(shrinks, length - overlap, 1)
+    learned = search.matrix + jnp.outer(step, row)
+    step = step * length / jnp.where(shrinks, length - overlap, 1)
+    step = jnp.where(shrinks, step, correction)
+    matrix = jnp.where(shrinks, learned, jnp.eye(len(step), dtype=step.dtype))
+    return search._replace(matrix=matrix, step=step), step
 
 
 def _chord_step(
@@ -289,6 +314,7 @@ def _chord_step(
         size=jnp.where(leaves, jnp.inf, jnp.where(better, size, search.size)),
         previous=jnp.where(leaves, jnp.inf, size),
         phase=jnp.where(done, search.phase, phase).astype(jnp.int32),
+        step=jnp.where(leaves, 0, search.step),
         chords=chords,
         done=done,
     )

@@ -9,7 +9,9 @@ import pytest
 from soromox.actuation import (
     AffineJointTransmission,
     DisplacementControl,
+    SpatialTendonTransmission,
     TransmissionActuator,
+    Waypoint,
     loads,
 )
 from soromox.simulation import RESULTS
@@ -56,3 +58,37 @@ def test_stiff_cables_take_few_iterations(allow_compressive_force):
     )
     assert np.all(found.code == RESULTS.successful)
     assert np.max(found.chords + found.trials) < 10
+
+
+def test_stiff_cables_over_waypoints_take_few_iterations():
+    """An antagonistic pair over three joints that follows its targets through large bends.
+
+    Its moment arms change within a step and its members go slack and taut.
+    """
+    law = DisplacementControl(1e9)
+
+    def cable(side):
+        places = [(-1, -0.03), (0, 0.1), (0, 0.4), (1, 0.1), (1, 0.3), (2, 0.1)]
+        return SpatialTendonTransmission([Waypoint(link, (x, side, 0)) for link, x in places])
+
+    robot = pendulum(actuators=tuple(TransmissionActuator(cable(s), law) for s in (0.02, -0.02)))
+    mechanics = robot.mechanics()
+
+    def follow(carry, time):
+        q, qd, guess = carry
+        target = 0.01 * jnp.sin(2 * jnp.pi * time)
+        u = 1e-4 + target * np.array([1.0, -1.0])
+        y = loads.load_coordinates(robot, q)
+        stage = Stage(robot, mechanics, jnp.array(STEP), q, qd, y, jnp.zeros(0), u, None)
+        inverse, measure = approximate(stage)
+        a, found = find_root(stage, guess, measure, inverse)
+        return (*stage.motion(a), a), (q, found)
+
+    rest = jnp.zeros(3)
+    times = STEP * np.arange(1.0, 201.0)
+    q, found = jax.jit(lambda: jax.lax.scan(follow, (rest, rest, rest), times)[1])()
+    assert jnp.max(jnp.abs(q)) > 2
+    assert np.all(found.code == RESULTS.successful)
+    counts = found.chords + found.trials
+    assert np.percentile(counts, 90) < 10
+    assert np.max(counts) < 15
