@@ -121,6 +121,9 @@ class DisplacementControl(RestoringLaw, RestrictedControl):
         load = self.stiffness * (extension - control) + self.damping * rate
         return load if self.allow_compressive_force else positive_part(load)
 
+    def idle_control(self, coordinate: Float[Array, " channels"]) -> Float[Array, " channels"]:
+        return coordinate
+
 
 class McKibbenMuscle(RestoringLaw, RestrictedControl):
     r"""A braided pneumatic muscle; the control is its gauge pressure P [Pa].

@@ -27,6 +27,14 @@ class EffortModel(Parameters):
     ) -> Float[Array, " channels"]:
         """The effort `e` conjugate to the coordinate: `yd . e` is power put into the body."""
 
+    def idle_control(self, coordinate: Float[Array, " channels"]) -> Float[Array, " channels"]:
+        """The control from which a load starts to grow in `static_equilibrium`: 0 by default.
+
+        A law whose control is a target starts at the coordinate (for a `RestoringLaw` the
+        extension) itself, where it gives no load.
+        """
+        return jnp.zeros_like(coordinate)
+
 
 class RestoringLaw(EffortModel):
     """A law of a path's length: it gives a load, positive in tension.

@@ -20,7 +20,7 @@ from soromox.actuation.core import (
     law_effort,
 )
 from soromox.actuation.impedance import AbstractImpedance
-from soromox.actuation.laws import RestrictedControl
+from soromox.actuation.laws import RestoringLaw, RestrictedControl
 from soromox.actuation.states import backward_euler
 from soromox.actuation.transmission import Transmission, coordinates_and_matrix, sign
 from soromox.numerics.checks import ArrayLike, as_array, concrete
@@ -335,6 +335,16 @@ def load_efforts(
     u = control_vector(robot, u, y.dtype)
     efforts = [load.effort(u, y[part], yd[part], memory) for load, part in _parts(robot)]
     return _join(efforts, y.dtype)
+
+
+def idle_control(robot: ActuatedHost, y: Float[Array, " coordinates"]) -> Float[Array, " channels"]:
+    """The controls from which loads start to grow, at the coordinates of all loads."""
+    starts = []
+    for actuator, part in _driven(robot):
+        law = actuator.effort_model
+        sigma = sign(actuator.transmission) if isinstance(law, RestoringLaw) else 1
+        starts.append(law.idle_control(sigma * y[part]))
+    return _join(starts, y.dtype)
 
 
 def stored_states(robot: ActuatedHost, dtype: np.dtype) -> Float[Array, " states"]:

@@ -38,8 +38,8 @@ class Equilibrium(eqx.Module):
     - `result`: code of `RESULTS`: `successful`, `unstable` (solved, but the robot would leave it),
       or why it was not found.
     - `smallest_stiffness`: smallest eigenvalue of the symmetric part of the tangent stiffness
-      `d(gravity + elastic - actuation - ...)/dq`. Its sign decides stability; its unit is that of
-      the coordinates.
+      `d(gravity + elastic - actuation - ...)/dq`. Its sign decides stability, zero (to rounding)
+      being neutral and no failure; its unit is that of the coordinates.
     """
 
     q: Float[Array, " dofs"]
@@ -64,7 +64,8 @@ def static_equilibrium(
 
     Newton's method from `q0` (default: the rest shape `q = 0`). With `steps > 1` the load grows in
     as many equal parts, so that the search follows one branch of solutions from `q0` on: `u` and
-    `tau_ext` grow from zero, and the force that is out of balance at `q0` without them is released.
+    `tau_ext` grow from zero (the target of a `DisplacementControl` from the extension at `q0`), and
+    the force that is out of balance at `q0` without them is released.
     Where a part is too large for Newton's method, smaller ones are taken. Differentiable in `u`,
     `tau_ext` and all parameters, in any mode; works under `vmap`. Check `result`: an unstable
     equilibrium is reported as such; `throw=True` raises `RuntimeError` for any result but success,
@@ -89,7 +90,8 @@ def static_equilibrium(
 class Statics(Residual):
     """`gravity + elastic - A e(y, 0, u) - other - tau_ext = 0` in `q`.
 
-    Partly loaded, `u` and `tau_ext` count by `part` and `1 - part` of `unbalanced` is held.
+    Partly loaded, `u` is on its way from `idle`, `tau_ext` counts by `part`, and `1 - part` of
+    `unbalanced` is held.
     """
 
     robot: ActuatedHost
@@ -97,7 +99,25 @@ class Statics(Residual):
     u: Float[Array, " channels"]
     tau_ext: Float[Array, " dofs"] | None
     part: Scalar
+    idle: Float[Array, " channels"]
     unbalanced: Float[Array, " dofs"]
+
+    @classmethod
+    def loaded(
+        cls,
+        robot: ActuatedHost,
+        u: Float[Array, " channels"],
+        tau_ext: Float[Array, " dofs"] | None,
+        dtype: np.dtype,
+    ) -> "Statics":
+        """Under all of the load."""
+        free = jnp.zeros(robot.num_dofs, dtype)
+        one = jnp.ones((), dtype)
+        return cls(robot, robot.mechanics(), u, tau_ext, one, jnp.zeros_like(u), free)
+
+    @property
+    def command(self) -> Float[Array, " channels"]:
+        return (1 - self.part) * self.idle + self.part * self.u
 
     def value(self, x: Float[Array, " dofs"]) -> Float[Array, " dofs"]:
         rest = jnp.zeros_like(x)
@@ -105,8 +125,8 @@ class Statics(Residual):
         force = force - loads.other_force(self.robot, x, rest) - (1 - self.part) * self.unbalanced
         if loads.responsive_mask(self.robot):
             y, pull = jax.vjp(lambda q: loads.load_coordinates(self.robot, q), x)
-            u = self.part * self.u
-            force = force - pull(loads.load_efforts(self.robot, y, jnp.zeros_like(y), u))[0]
+            efforts = loads.load_efforts(self.robot, y, jnp.zeros_like(y), self.command)
+            force = force - pull(efforts)[0]
         return force if self.tau_ext is None else force - self.part * self.tau_ext
 
 
@@ -118,8 +138,7 @@ def _equilibrium(
     q0: Array,
     steps: int,
 ) -> Equilibrium:
-    one = jnp.ones((), q0.dtype)
-    statics = Statics(robot, robot.mechanics(), u, tau_ext, one, jnp.zeros_like(q0))
+    statics = Statics.loaded(robot, u, tau_ext, q0.dtype)
     q, found, tangent = _follow(statics, jax.lax.stop_gradient(q0), steps)
     valid = loads.controls_valid(robot, u)
     code = jnp.where(valid, found.result, RESULTS.rejected_command).astype(jnp.int32)
@@ -128,7 +147,7 @@ def _equilibrium(
     smallest, largest = eigenvalues[0], jnp.max(jnp.abs(eigenvalues))
     slack = len(q0) * jnp.finfo(q0.dtype).eps * largest
     solved = code == RESULTS.successful
-    code = jnp.where(solved & ~(smallest > -slack), RESULTS.unstable, code).astype(jnp.int32)
+    code = jnp.where(solved & ~(smallest >= -slack), RESULTS.unstable, code).astype(jnp.int32)
     return Equilibrium(q, found.residual, code, smallest)
 
 
@@ -153,15 +172,18 @@ def _follow(
     applied in `steps` parts; where Newton's method fails or takes long, parts become smaller.
     """
     none = jnp.zeros((), q0.dtype)
-    drive = _uncancelled_drive(statics, q0)
-    unloaded = eqx.tree_at(lambda s: s.part, statics, none).value(q0)
+    y = loads.load_coordinates(statics.robot, q0)
+    idle = loads.idle_control(statics.robot, y)
+    unloaded = eqx.tree_at(lambda s: (s.part, s.idle), statics, (none, idle)).value(q0)
 
     def loaded(part: Scalar) -> Statics:
-        return eqx.tree_at(lambda s: (s.part, s.unbalanced), statics, (part, unloaded))
+        new = (part, idle, unloaded)
+        return eqx.tree_at(lambda s: (s.part, s.idle, s.unbalanced), statics, new)
 
     def advance(branch: _Branch) -> _Branch:
         tangent = jax.jacfwd(loaded(branch.part).value)(branch.q)
         last = (branch.part == 1) | (branch.stride < SMALLEST_PART)
+        drive = _uncancelled_drive(loaded(branch.part), branch.q)
         measure, inverse = _approximate(statics, tangent, drive)
         part = jnp.minimum(branch.part + branch.stride, 1)
         part = jnp.where(part > 1 - SMALLEST_PART, 1, part)
@@ -219,21 +241,29 @@ class _Tangent(ApproximateInverse):
 
 
 def _uncancelled_drive(statics: Statics, q: Array) -> Float[Array, " dofs"]:
-    """`|A| |e| + |tau_ext|`: the force of all loads if none pulled against another."""
+    """`|A| |e| + |tau_ext|`: the force of all loads if none pulled against another.
+
+    Loads that respond to the configuration are those of `q` under the part of the load that is
+    applied: away from balance, that of a stiff cable means nothing.
+    """
     drive = jnp.zeros_like(q) if statics.tau_ext is None else jnp.abs(statics.tau_ext)
     y, columns = loads.load_columns(statics.robot, q)
     if not y.size:
         return drive
-    effort = loads.load_efforts(statics.robot, y, jnp.zeros_like(y), statics.u)
-    return drive + matmul(jnp.abs(columns), jnp.abs(effort))
+    rest = jnp.zeros_like(y)
+    present, whole = (
+        jnp.abs(loads.load_efforts(statics.robot, y, rest, u)) for u in (statics.command, statics.u)
+    )
+    responsive = np.asarray(loads.responsive_mask(statics.robot))
+    return drive + matmul(jnp.abs(columns), jnp.where(responsive, present, whole))
 
 
 def _approximate(statics: Statics, tangent: Array, drive: Array) -> tuple[Measure, _Tangent]:
     """Sizes are in sqrt(J); what matters is the energy that the robot can store."""
     rows = jnp.sum(jnp.abs(tangent), axis=1)
-    floor = jnp.finfo(tangent.dtype).eps * jnp.max(rows)
-    tiny = jnp.finfo(tangent.dtype).tiny
-    weights = jnp.sqrt(jnp.where(rows > floor, rows, jnp.maximum(floor, tiny)))
+    limits = jnp.finfo(tangent.dtype)
+    floor = jnp.maximum(limits.eps * jnp.max(rows), limits.tiny)
+    weights = jnp.sqrt(jnp.maximum(rows, floor))
     chain = statics.mechanics.chain
     mass = total_mass(chain)
     weight = mass * jnp.sqrt(jnp.sum(chain.gravity**2))

@@ -105,10 +105,9 @@ def natural_modes(robot: ActuatedHost, q: ArrayLike, u: ArrayLike | None = None)
 
 @eqx.filter_jit
 def _natural_modes(robot: ActuatedHost, q: Array, u: Array) -> Modes:
-    mechanics = robot.mechanics()
-    statics = Statics(robot, mechanics, u, None, jnp.ones((), q.dtype), jnp.zeros_like(q))
+    statics = Statics.loaded(robot, u, None, q.dtype)
     stiffness = jax.jacfwd(statics.value)(q)
-    half = jnp.linalg.cholesky(mechanics.inertia_matrix(q))
+    half = jnp.linalg.cholesky(statics.mechanics.inertia_matrix(q))
     solve = lambda b: jax.scipy.linalg.solve_triangular(half, b, lower=True)
     matrix = solve(solve((stiffness + stiffness.T) / 2).T)
     values, vectors = jnp.linalg.eigh((matrix + matrix.T) / 2)

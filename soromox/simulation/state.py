@@ -43,7 +43,7 @@ _MESSAGES = {
     ),
     RESULTS.non_finite: (
         "NaN or infinity appeared. Check state, control and parameters for NaN; if they are "
-        "finite, take a smaller `dt`."
+        "finite, take a smaller `dt`; an equilibrium needs stiffness against its load."
     ),
     RESULTS.rejected_command: (
         "An effort law refused its command (such as a negative force on a tendon that cannot "

@@ -3,6 +3,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from soromox.actuation import (
+    DisplacementControl,
+    ThreadlikeActuator,
+    ThreadlikeRouting,
+    TransmissionActuator,
+)
 from soromox.simulation import (
     RESULTS,
     BackwardEuler,
@@ -12,7 +18,14 @@ from soromox.simulation import (
     natural_modes,
     static_equilibrium,
 )
-from soromox.systems import LinkSpec, Pendulum, PendulumParams, PlanarPCS, PlanarPCSStructure
+from soromox.systems import (
+    LinkSpec,
+    Pendulum,
+    PendulumParams,
+    PlanarPCS,
+    PlanarPCSStructure,
+    base_poses,
+)
 from tests.simulation.linear_robots import INERTIA, oscillator, system_matrix
 
 
@@ -65,6 +78,38 @@ def test_a_rod_that_sags_stays_on_its_branch():
     assert coarse.result == fine.result == RESULTS.successful
     np.testing.assert_allclose(coarse.q, fine.q, rtol=1e-9)
     assert -np.pi < robot.forward_kinematics(fine.q, robot.length)[0] < 0
+
+
+@pytest.mark.parametrize("young_modulus", [1e4, 1e6])
+def test_a_stiff_cable_on_a_soft_rod_has_one_equilibrium(young_modulus):
+    """Its target grows from the length at rest: however many parts, and from afar, q is the same."""
+    link = LinkSpec.circular(
+        length=0.1, radius=0.01, density=1000.0, young_modulus=young_modulus, poisson_ratio=0.45
+    )
+    cable = ThreadlikeActuator.tendons(ThreadlikeRouting.linear([[0, 0.008, 0]])).transmission
+    robot = PlanarPCS.from_links(
+        [link, link],
+        base_pose=base_poses.hanging(planar=True),
+        actuators=TransmissionActuator(cable, DisplacementControl(1e9), labels=("cable",)),
+    )
+    found = [robot.static_equilibrium([0.195], steps=steps) for steps in (1, 5)]
+    for equilibrium in found:
+        assert equilibrium.result == RESULTS.successful
+        y = robot.transmission_displacement(0, equilibrium.q)
+        tension = robot.actuator_loads(equilibrium.q, [0.195])[0]
+        assert tension > 0
+        np.testing.assert_allclose(-y, 0.195 + tension / 1e9, rtol=1e-14)
+    np.testing.assert_allclose(found[0].q, found[1].q, rtol=1e-8)
+
+
+def test_a_robot_without_stiffness_is_neutral():
+    """Anywhere without load; under load it has no equilibrium."""
+    robot = column(0.0).update_params(gravity=jnp.zeros(2))
+    found = robot.static_equilibrium([0.0], q0=[0.3])
+    assert found.result == RESULTS.successful
+    assert found.q[0] == 0.3
+    assert found.smallest_stiffness == 0
+    assert robot.static_equilibrium([1.0]).result == RESULTS.non_finite
 
 
 def test_a_column_that_buckles_is_reported():
