@@ -1,6 +1,5 @@
 """Coordinates that are an affine function of the configuration: gears, couplings, moment arms."""
 
-import operator
 from collections.abc import Sequence
 from typing import Any, ClassVar, SupportsIndex
 
@@ -25,7 +24,7 @@ from soromox.actuation.parametrised import Parametrised
 from soromox.actuation.transmission import Orientation, SizedTransmission, Transmission
 from soromox.chain.hosts import Host
 from soromox.numerics import matmul
-from soromox.numerics.checks import ArrayLike, as_array, check_finite, float_dtype
+from soromox.numerics.checks import ArrayLike, as_array, check_finite, float_dtype, index_of
 from soromox.numerics.parameters import Parameters
 
 
@@ -122,7 +121,7 @@ class AffineGeneralizedCoordinateTransmission(SizedTransmission, Parametrised):
 
         Coefficients of a joint that is named twice add up.
         """
-        joints = tuple(operator.index(joint) for joint in joints)
+        joints = tuple(index_of(joint, "joints") for joint in joints)
         for joint in joints:
             if not 0 <= joint < num_dofs:
                 raise ValueError(

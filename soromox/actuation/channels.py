@@ -36,11 +36,11 @@ def channel_bounds(
 
 
 def check_bounds(lower: Any, upper: Any) -> None:
-    """Raises if a bound is NaN or a lower one lies above its upper one."""
+    """Raises if a bound is NaN, bars every command, or a lower one lies above its upper one."""
     if not (eqx.is_array_like(lower) and eqx.is_array_like(upper)):
         return  # stand-ins within a tree operation
-    check_values(lower, lambda x: ~np.isnan(x), "`lower_bounds` must not be NaN.")
-    check_values(upper, lambda x: ~np.isnan(x), "`upper_bounds` must not be NaN.")
+    check_values(lower, lambda x: x < np.inf, "`lower_bounds` must not be NaN or inf.")
+    check_values(upper, lambda x: x > -np.inf, "`upper_bounds` must not be NaN or -inf.")
     low, high = concrete(lower), concrete(upper)
     if low is not None and high is not None and np.any(low > high):
         raise ValueError(

@@ -39,8 +39,9 @@ def law_effort(
     """The effort of a law on a transmission: restoring laws act on `sigma y`."""
     if isinstance(law, StatefulLaw):
         if states is None:
-            states = jnp.zeros((law.num_states, *control.shape), control.dtype)
-        return law_effort(transmission, law.law, law.drive(states, control), y, yd)
+            states = jnp.zeros((num_states(law), *control.shape), control.dtype)
+        own, inner = states[: law.num_states], states[law.num_states :]
+        return law_effort(transmission, law.law, law.drive(own, control), y, yd, inner)
     sigma = sign(transmission) if isinstance(law, RestoringLaw) else 1
     return sigma * law.effort(control, sigma * y, sigma * yd)
 

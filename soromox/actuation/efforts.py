@@ -10,7 +10,6 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Scalar
 
 from soromox.actuation.laws import (
-    EffortModel,
     RestoringLaw,
     RestrictedControl,
 )
@@ -20,17 +19,25 @@ from soromox.numerics.checks import (
     check_finite,
     check_non_negative,
     check_positive,
+    check_truth,
     float_dtype,
 )
 
 
-class DirectEffort(EffortModel):
+class DirectEffort(RestrictedControl):
     """`e = u`: the control is the effort conjugate to the coordinate.
 
     It pulls on a contraction coordinate (a tendon) and pushes on a length coordinate (a push rod).
     """
 
     is_feedforward: ClassVar[bool] = True
+
+    @property
+    def restriction(self) -> str:
+        return "the command must be finite."
+
+    def is_valid(self, control: Float[Array, " channels"]) -> Bool[Array, ""]:
+        return jnp.all(jnp.isfinite(control))
 
     def effort(
         self,
@@ -52,6 +59,9 @@ class ForceControl(RestoringLaw, RestrictedControl):
     checks_traced_control: ClassVar[bool] = True
 
     allow_compressive_force: bool = eqx.field(static=True, default=False)
+
+    def __check_init__(self):
+        check_truth(self.allow_compressive_force, "allow_compressive_force")
 
     @property
     def restriction(self) -> str:
@@ -101,6 +111,7 @@ class DisplacementControl(RestoringLaw, RestrictedControl):
         dtype = float_dtype(stiffness, damping)
         self.stiffness = per_channel(stiffness, "stiffness", dtype)
         self.damping = per_channel(damping, "damping", dtype)
+        check_truth(allow_compressive_force, "allow_compressive_force")
         self.allow_compressive_force = allow_compressive_force
         check_non_negative(self.stiffness, "stiffness")
         check_non_negative(self.damping, "damping")
@@ -118,7 +129,7 @@ class DisplacementControl(RestoringLaw, RestrictedControl):
         extension: Float[Array, " channels"],
         rate: Float[Array, " channels"],
     ) -> Float[Array, " channels"]:
-        load = self.stiffness * (extension - control) + self.damping * rate
+        load = self.stiffness * (extension - finite(control)) + self.damping * rate
         return load if self.allow_compressive_force else positive_part(load)
 
     def idle_control(self, coordinate: Float[Array, " channels"]) -> Float[Array, " channels"]:
@@ -196,7 +207,7 @@ class McKibbenMuscle(RestoringLaw, RestrictedControl):
         rate: Float[Array, " channels"],
     ) -> Float[Array, " channels"]:
         length = self.deflated_equilibrium_length + extension
-        pressure = positive_part(control - self.minimum_pressure)
+        pressure = positive_part(finite(control) - self.minimum_pressure)
         area = (3 * length**2 - self.thread_length**2) / (4 * np.pi * self.number_of_turns**2)
         return positive_part(pressure * area + self.deflated_stiffness * extension)
 
@@ -253,12 +264,12 @@ class PotentialEffort(RestoringLaw):
         self, control: Float[Array, " channels"], extension: Float[Array, " channels"]
     ) -> Scalar:
         arguments = (extension, control) if self.controlled else (extension,)
-        return jnp.sum(self.potential(*arguments))
+        return _total(self.potential(*arguments), extension, "potential")
 
     def _loss(self, rate: Float[Array, " channels"]) -> Scalar:
         if self.dissipation is None:
             return jnp.zeros((), rate.dtype)
-        return jnp.sum(self.dissipation(rate))
+        return _total(self.dissipation(rate), rate, "dissipation")
 
 
 class StaticFunction(eqx.Module):
@@ -270,9 +281,23 @@ class StaticFunction(eqx.Module):
         return self.function(*arguments)
 
 
+def finite(x: Float[Array, "*n"]) -> Float[Array, "*n"]:
+    """`x`, and NaN for infinity, which a limit would turn into a plausible number."""
+    return jnp.where(jnp.isfinite(x), x, jnp.nan)
+
+
 def positive_part(x: Float[Array, "*n"]) -> Float[Array, "*n"]:
     """`max(0, x)` with slope 1 at zero, so that an optimiser can leave the edge; NaN stays NaN."""
     return jnp.where(x < 0, jnp.zeros_like(x), x)
+
+
+def _total(energies: Array, x: Float[Array, " channels"], name: str) -> Scalar:
+    if jnp.shape(energies) not in ((), x.shape):
+        raise ValueError(
+            f"`{name}` must return a scalar or one number for each of {x.size} channels, got shape "
+            f"{jnp.shape(energies)}."
+        )
+    return jnp.sum(energies)
 
 
 def _function(function: Any, name: str) -> Any:

@@ -88,7 +88,8 @@ class StatefulLaw(RestrictedControl):
 
     `dz/dt = state_derivative(z, u, y, yd)`; the effort is that of `law` under the control
     `drive(z, u)`. There are `num_states` states for each channel. Implicit steps solve the states
-    together with the body; outside of steps they are held.
+    together with the body; outside of steps they are held. `law` may have states too: they come
+    after those of this law and are driven by `drive(z, u)`.
     """
 
     law: AbstractVar[EffortModel]
@@ -137,5 +138,27 @@ class StatefulLaw(RestrictedControl):
 
 
 def num_states(law: EffortModel) -> int:
-    """Number of states of a law for each channel."""
-    return law.num_states if isinstance(law, StatefulLaw) else 0
+    """Number of states of a law, and of the laws it commands, for each channel."""
+    return law.num_states + num_states(law.law) if isinstance(law, StatefulLaw) else 0
+
+
+def state_rates(
+    law: EffortModel,
+    states: Float[Array, "states channels"],
+    control: Float[Array, " channels"],
+    coordinate: Float[Array, " channels"],
+    velocity: Float[Array, " channels"],
+) -> Float[Array, "states channels"]:
+    """`dz/dt` of a law and of the laws it commands."""
+    if not isinstance(law, StatefulLaw):
+        return states
+    own, inner = states[: law.num_states], states[law.num_states :]
+    rate = law.state_derivative(own, control, coordinate, velocity)
+    commanded = state_rates(law.law, inner, law.drive(own, control), coordinate, velocity)
+    return jnp.concatenate([rate, commanded])
+
+
+def check_law(law: object, name: str = "law") -> None:
+    """Raises `TypeError` for what is no law."""
+    if not isinstance(law, EffortModel):
+        raise TypeError(f"`{name}` needs an EffortModel such as ForceControl(), got {law!r}.")

@@ -1,6 +1,5 @@
 """McKibben muscles across pairs of crossed joints, driven by pressure."""
 
-import operator
 from typing import ClassVar
 
 import equinox as eqx
@@ -32,6 +31,7 @@ from soromox.numerics.checks import (
     check_positive,
     check_values,
     float_dtype,
+    index_of,
 )
 from soromox.numerics.parameters import Parameters
 
@@ -206,17 +206,22 @@ class ArticulatedMcKibbenActuator(Actuator):
         self.units = channel_units("Pa", count)
         self.kind = "muscle"
 
-    def effective_lengths(self, robot: Host, q: Float[Array, " dofs"]) -> Float[Array, " muscles"]:
-        """Effective length [m] of each muscle."""
+    def effective_lengths(self, robot: Host, q: ArrayLike) -> Float[Array, " muscles"]:
+        """Effective length [m] of each muscle. Raises `ValueError` for wrong shapes."""
+        q = as_array(q, "q", robot.dtype, (robot.num_dofs,))
         return self.transmission.effective_lengths(robot, q)
 
-    @eqx.filter_jit
     def axial_forces(
-        self, robot: Host, q: Float[Array, " dofs"], pressure: Float[Array, " muscles"]
+        self, robot: Host, q: ArrayLike, pressure: ArrayLike
     ) -> Float[Array, " muscles"]:
-        """Tension [N] of each muscle under these pressures [Pa]: `-p dV/dl`."""
+        """Tension [N] of each muscle under these pressures [Pa]: `-p dV/dl`.
+
+        Raises `ValueError` for wrong shapes and for pressures that are not finite.
+        """
         params = self.transmission.params
         length = self.effective_lengths(robot, q)
+        pressure = as_array(pressure, "pressure", robot.dtype, length.shape)
+        check_finite(pressure, "pressure")
         thread, turns = params.thread_length.reshape(-1), params.num_turns.reshape(-1)
         return pressure * (3 * length**2 - thread**2) / (4 * np.pi * turns**2)
 
@@ -254,12 +259,13 @@ def _per_muscle(
 
 def _joint_pairs(pairs: ArrayLike, groups: int) -> tuple[tuple[int, int], ...]:
     array = np.asarray(pairs)
-    rows = tuple(tuple(operator.index(joint) for joint in np.ravel(pair)) for pair in array)
     if array.shape != (groups, 2) or any(a == b for a, b in array):
         raise ValueError(
-            f"`joint_pair_indices` needs two different joints for each of {groups} groups, got {rows}."
+            f"`joint_pair_indices` needs two different joints for each of {groups} groups, got "
+            f"{array.tolist()}."
         )
-    return tuple((a, b) for a, b in rows)
+    name = "joint_pair_indices"
+    return tuple((index_of(a, name), index_of(b, name)) for a, b in array)
 
 
 def _is_rigid(transforms: np.ndarray) -> np.ndarray:

@@ -1,7 +1,6 @@
 """Tendons that run straight from point to point of the bodies."""
 
 import itertools
-import operator
 from collections.abc import Sequence
 from typing import ClassVar, NamedTuple, TypeVar
 
@@ -24,6 +23,7 @@ from soromox.numerics.checks import (
     check_non_negative,
     concrete,
     float_dtype,
+    index_of,
 )
 from soromox.numerics.parameters import Parameters
 
@@ -38,7 +38,7 @@ class Waypoint(eqx.Module):
     point: Float[Array, "3"]
 
     def __init__(self, link: int, point: ArrayLike):
-        self.link = operator.index(link)
+        self.link = index_of(link, "link")
         self.point = as_array(point, "point", float_dtype(point), (3,))
         check_finite(self.point, f"point of Waypoint(link={link})")
 
@@ -69,7 +69,7 @@ class LinearJoint(eqx.Module):
     coefficient: Float[Array, ""]
 
     def __init__(self, joint: int, coefficient: ArrayLike):
-        self.joint = operator.index(joint)
+        self.joint = index_of(joint, "joint")
         self.coefficient = as_array(coefficient, "coefficient", float_dtype(coefficient), ())
         check_finite(self.coefficient, f"coefficient of LinearJoint(joint={joint})")
 

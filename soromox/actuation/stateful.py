@@ -13,6 +13,7 @@ from soromox.actuation.laws import (
     RestoringLaw,
     RestrictedControl,
     StatefulLaw,
+    check_law,
 )
 from soromox.numerics.checks import (
     ArrayLike,
@@ -42,6 +43,7 @@ class FirstOrderActivation(StatefulLaw):
         if deactivation_time is None:
             deactivation_time = activation_time
         dtype = float_dtype(activation_time, deactivation_time)
+        check_law(law)
         self.law = law
         self.activation_time = per_channel(activation_time, "activation_time", dtype)
         self.deactivation_time = per_channel(deactivation_time, "deactivation_time", dtype)
@@ -71,9 +73,10 @@ class FirstOrderActivation(StatefulLaw):
 class PressureDynamics(StatefulLaw):
     r"""Gas in a chamber behind a valve; for transmissions whose coordinate y is its volume [m^3].
 
-    The state is the gauge pressure p [Pa], the control the gauge pressure u before the valve, and
-    $(V_0 + y)\,\dot p = p_a\,C\,(u - p) - (p + p_a)\,\dot y$ (isothermal ideal gas), with the
-    conductance C of inflow where u > p and of outflow elsewhere.
+    The state is the gauge pressure p [Pa], the control the gauge pressure u > -p_a before the
+    valve; without volume (`V_0 + y <= 0`) the pressure is NaN. With
+    $(V_0 + y)\,\dot p = p_a\,C\,(u - p) - (p + p_a)\,\dot y$ (isothermal ideal gas) and the
+    conductance C of inflow where u > p, of outflow elsewhere.
     """
 
     law: EffortModel
@@ -104,6 +107,7 @@ class PressureDynamics(StatefulLaw):
         for name, value in values.items():
             check = check_positive if name == "atmospheric_pressure" else check_non_negative
             check(value, name)
+        check_law(law)
         self.law = law
         self.inflow_conductance = values["inflow_conductance"]
         self.outflow_conductance = values["outflow_conductance"]
@@ -126,7 +130,15 @@ class PressureDynamics(StatefulLaw):
         flow = jnp.where(gap > 0, self.inflow_conductance, self.outflow_conductance) * gap
         squeeze = (pressure + self.atmospheric_pressure) * velocity
         rate = self.atmospheric_pressure * flow - squeeze
-        return (rate / (self.dead_volume + coordinate))[None]
+        volume = self.dead_volume + coordinate
+        return (rate / jnp.where(volume > 0, volume, jnp.nan))[None]
+
+    @property
+    def restriction(self) -> str:
+        return f"the pressure before the valve must be above vacuum. {super().restriction}"
+
+    def is_valid(self, control: Float[Array, " channels"]) -> Bool[Array, ""]:
+        return super().is_valid(control) & jnp.all(control > -self.atmospheric_pressure)
 
     def drive(
         self, state: Float[Array, "states channels"], control: Float[Array, " channels"]
@@ -150,6 +162,7 @@ class SaturatedControl(StatefulLaw):
     def __init__(self, law: EffortModel, lower: ArrayLike, upper: ArrayLike, softness: float = 0.0):
         """Limits are finite numbers for all channels, or one for each."""
         dtype = float_dtype(lower, upper)
+        check_law(law)
         self.law = law
         self.lower = per_channel(lower, "lower", dtype)
         self.upper = per_channel(upper, "upper", dtype)
@@ -179,6 +192,11 @@ class SaturatedControl(StatefulLaw):
         low, high = ((control - x) / self.softness for x in (self.lower, self.upper))
         return self.lower + self.softness * (jax.nn.softplus(low) - jax.nn.softplus(high))
 
+    def is_valid(self, control: Float[Array, " channels"]) -> Bool[Array, ""]:
+        limited = self.drive(jnp.zeros((0, *control.shape), control.dtype), control)
+        within = jnp.clip(limited, self.lower, self.upper)  # whatever the rounding
+        return jnp.all(jnp.isfinite(control)) & super().is_valid(within)
+
 
 class HillMuscle(RestoringLaw, RestrictedControl):
     r"""A muscle on a stiff tendon; the control is its activation a in [0, 1].
@@ -187,9 +205,12 @@ class HillMuscle(RestoringLaw, RestrictedControl):
     $v = \dot x / (L_{opt} v_{max})$: $f_l = e^{-(l - 1)^2 / \gamma}$,
     $f_v = (1 + v) / (1 - v / A)$ shortening (0 beyond $v_{max}$) and, lengthening, the hyperbola of
     the same slope at rest that tends to $f_{max}$; $f_p = (e^{k (l - 1) / \epsilon} - 1) /
-    (e^k - 1)$ beyond the optimal length (shapes of Thelen 2003, doi:10.1115/1.1531112). For an
-    activation with a lag: `FirstOrderActivation(HillMuscle(...), ...)`.
+    (e^k - 1)$ beyond the optimal length (shapes of Thelen 2003, doi:10.1115/1.1531112, but with one
+    slope at rest and a $v_{max}$ that does not depend on a). For an activation with a lag:
+    `FirstOrderActivation(HillMuscle(...), ...)`.
     """
+
+    checks_traced_control: ClassVar[bool] = True
 
     maximum_force: Float[Array, "*channels"]  # F_0 [N]
     optimal_length: Float[Array, "*channels"]  # L_opt [m]

@@ -7,9 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Scalar
 
-from soromox.actuation.laws import (
-    StatefulLaw,
-)
+from soromox.actuation.laws import StatefulLaw, state_rates
 
 
 _ITERATIONS = 12
@@ -44,7 +42,7 @@ def backward_euler(
 def _residual(
     z: Array, law: StatefulLaw, start: Array, h: Array, u: Array, y: Array, yd: Array
 ) -> Array:
-    return z - start - h * law.state_derivative(z, u, y, yd)
+    return z - start - h * state_rates(law, z, u, y, yd)
 
 
 def _corrected(z: Array, *given: Any) -> Array:

@@ -47,12 +47,13 @@ def check_finite(value: ArrayLike, name: str) -> None:
 
 def check_positive(value: ArrayLike, name: str) -> None:
     check_numbers(value, name)
-    check_values(value, lambda x: (x > 0) & (x < np.inf), f"`{name}` must be positive.")
+    check_values(value, lambda x: (x > 0) & (x < np.inf), f"`{name}` must be positive and finite.")
 
 
 def check_non_negative(value: ArrayLike, name: str) -> None:
     check_numbers(value, name)
-    check_values(value, lambda x: (x >= 0) & (x < np.inf), f"`{name}` must be non-negative.")
+    accept = lambda x: (x >= 0) & (x < np.inf)
+    check_values(value, accept, f"`{name}` must be non-negative and finite.")
 
 
 def arc_length_array(s: ArrayLike, dtype: np.dtype) -> Float[Array, "..."]:
@@ -88,11 +89,18 @@ def whole_number(value: Any, message: str, least: int = 1) -> int:
 
 
 def index_of(value: Any, name: str) -> int:
-    """`value` as an `int`; raises `TypeError` for anything that cannot count."""
+    """`value` as an `int`; raises `TypeError` for anything that cannot count, and for truths."""
     try:
-        return operator.index(value)
+        if not isinstance(value, bool | np.bool_):
+            return operator.index(value)
     except TypeError:
-        raise TypeError(f"`{name}` needs an integer, got {value!r}.") from None
+        pass
+    raise TypeError(f"`{name}` needs an integer, got {value!r}.")
+
+
+def check_truth(value: Any, name: str) -> None:
+    if not isinstance(value, bool):
+        raise TypeError(f"`{name}` must be True or False, got {value!r}.")
 
 
 def check_psd(value: ArrayLike, name: str) -> None:

@@ -15,6 +15,8 @@ def enable_compilation_cache(path: str | os.PathLike[str]) -> Path:
 
     Returns the absolute path. Raises `ValueError` if `path` is a file.
     """
+    if not isinstance(path, str | os.PathLike):
+        raise TypeError(f"`path` needs the path of a folder, got {path!r}.")
     folder = Path(path).expanduser().resolve()
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"`path` must be a folder, got the file {folder}.")

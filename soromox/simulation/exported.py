@@ -16,6 +16,9 @@ from soromox.simulation.schemes import AbstractScheme
 from soromox.simulation.state import RESULTS
 
 
+_PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
+
+
 def export(
     robot: ActuatedHost,
     dt: ArrayLike,
@@ -48,8 +51,12 @@ def export(
     `.serialize(vjp_order=1)` keeps its derivative too. Programs in float64 run where
     `jax_enable_x64` is set.
 
-    Raises `ValueError` for a multi-step scheme and for numbers of steps that are not positive.
+    Raises `ValueError` for a multi-step scheme, an unknown platform, and for numbers of steps that are not positive.
     """
+    platforms = (platforms,) if isinstance(platforms, str) else tuple(platforms)
+    unknown = [name for name in platforms if name not in _PLATFORMS]
+    if unknown or not platforms:
+        raise ValueError(f"`platforms` must be some of {', '.join(_PLATFORMS)}, got {platforms!r}.")
     scheme = checked_scheme(scheme)
     if scheme.multistep is not None:
         raise ValueError(
@@ -82,4 +89,4 @@ def export(
     leading = () if batch_size is None else (int(batch_size),)
     inputs = [jax.ShapeDtypeStruct(leading + shape, np.dtype(dtype)) for shape in shapes]
     whole = program if batch_size is None else jax.vmap(program)
-    return jax.export.export(jax.jit(whole), platforms=tuple(platforms))(*inputs)
+    return jax.export.export(jax.jit(whole), platforms=platforms)(*inputs)

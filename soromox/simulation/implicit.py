@@ -54,6 +54,17 @@ def start(
     scheme: AbstractScheme, q: Array, qd: Array, states: Array, history: History | None = None
 ) -> Point:
     """A point without (or with) history."""
+    if history is not None and not isinstance(history, History):
+        raise TypeError(
+            f"`scheme_state` needs that of a multi-step scheme's result, got {type(history).__name__}."
+        )
+    if scheme.multistep is None:
+        history = None
+    elif history is not None and len(history.q) != len(scheme.multistep.past) - 1:
+        raise ValueError(
+            f"`scheme_state` holds {len(history.q)} points before the present one, "
+            f"{type(scheme).__name__} needs {len(scheme.multistep.past) - 1}; None starts it anew."
+        )
     if scheme.multistep is not None and history is None:
         count = len(scheme.multistep.past) - 1
         past = [jnp.zeros((count, len(x)), q.dtype) for x in (q, qd, states)]
@@ -70,7 +81,11 @@ def step(
     dt: Scalar,
     inputs: Inputs,
 ) -> Point:
-    """The point one step later; the same point, with a result code, if the step fails."""
+    """The point one step later; the same point, with a result code, if the step fails.
+
+    A traced `dt` that is not positive is one that fails, as NaN does.
+    """
+    dt = jnp.where(dt > 0, dt, jnp.nan)
     table = scheme.tableau
     count = table.num_stages
     dtype = point.q.dtype

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from soromox.actuation import ActuatedHost, loads
-from soromox.numerics.checks import ArrayLike, as_array, check_positive, float_dtype
+from soromox.numerics.checks import ArrayLike, as_array, check_finite, check_positive, float_dtype
 from soromox.simulation.schemes import AbstractScheme, BackwardEuler
 from soromox.simulation.state import SystemState
 
@@ -37,6 +37,7 @@ def checked_state(robot: ActuatedHost, state: SystemState, name: str) -> SystemS
     as_array(state.y, f"{name}.y", state.y.dtype, (2 * robot.num_dofs,))
     if state.t.shape != ():
         raise ValueError(f"`{name}.t` needs shape (), got {state.t.shape}.")
+    check_finite(state.t, f"{name}.t")
     return state
 
 
@@ -65,17 +66,33 @@ def checked_control(
 def checked_states(robot: ActuatedHost, state: SystemState) -> Float[Array, " states"]:
     """The states of stateful laws: those of `state`, else those stored in the robot."""
     stored = loads.stored_states(robot, state.y.dtype)
-    if state.actuator_state is None or stored.size == 0:
+    if state.actuator_state is None:
         return stored
     return as_array(state.actuator_state, "actuator_state", state.y.dtype, stored.shape)
+
+
+class TimeFunction(eqx.Module):
+    """A function of time whose values are checked."""
+
+    function: Callable
+    name: str = eqx.field(static=True)
+    size: int = eqx.field(static=True)
+
+    def __call__(self, time: Array) -> Array:
+        value = self.function(time)
+        if value is None:
+            raise TypeError(f"`{self.name}(t)` must return {self.size} numbers, got None.")
+        return as_array(value, f"{self.name}(t)", time.dtype, (self.size,))
 
 
 def checked_signal(
     signal: Signal | None, name: str, dtype: np.dtype, size: int, num_steps: int
 ) -> Array | Callable | None:
     """A constant `(size,)`, one row per step `(num_steps, size)`, or a function of time."""
-    if signal is None or callable(signal):
-        return signal
+    if callable(signal):
+        return TimeFunction(signal, name, size)
+    if signal is None:
+        return None
     array = as_array(signal, name, dtype)
     if array.shape not in ((size,), (num_steps, size)):
         raise ValueError(

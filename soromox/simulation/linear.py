@@ -29,7 +29,7 @@ def linearize(
 ) -> tuple[Float[Array, "states states"], Float[Array, "states channels"]]:
     """`A = df/dy`, `B = df/du` of `dy/dt = f(y, u)`, `y = [q; qd]`.
 
-    Exact derivatives; commands are not checked. Raises `ValueError` for wrong shapes.
+    Exact derivatives. Raises `ValueError` for wrong shapes and refused commands.
     """
     robot, (q, qd, u) = _at_door(robot, q=q, qd=qd, u=u)
     return _linearize(robot, q, qd, u)
@@ -117,6 +117,7 @@ def _natural_modes(robot: ActuatedHost, q: Array, u: Array) -> Modes:
 
 def _at_door(robot: ActuatedHost, **inputs: ArrayLike | None) -> tuple[ActuatedHost, list[Array]]:
     dtype = dtype_for(robot, inputs["q"], inputs.get("qd"))
+    loads.check_known_control(robot, inputs["u"])
     arrays = [
         loads.control_vector(robot, value, dtype)
         if name == "u"

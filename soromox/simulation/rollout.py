@@ -140,9 +140,15 @@ def rollout_to(
             raise ValueError(f"`{name}` must divide the {num_steps} steps, got {every}.")
     if controller is not None and u is not None:
         raise ValueError("Give either `u` or `controller`.")
+    if controller is not None and not callable(controller):
+        raise TypeError(f"`controller` needs a function of the state, got {controller!r}.")
+    if controller is None and control_every != 1:
+        raise ValueError("`control_every` is the period of a `controller`, and there is none.")
     if controller is None and u is None:
         u = checked_control(robot, state, None)
     scheme = checked_scheme(scheme)
+    if adaptive is not None and not isinstance(adaptive, Adaptive):
+        raise TypeError(f"`adaptive` needs an instance such as `Adaptive()`, got {adaptive!r}.")
     if adaptive is not None and scheme.multistep is not None:
         raise ValueError(
             f"`adaptive` needs a scheme of one step, got {type(scheme).__name__}: a change of step "
@@ -318,7 +324,7 @@ def _is_table(signal: Array | Callable | None) -> bool:
 def _value(signal: Array | Callable | None, held: Array | None, time: Array) -> Array | None:
     """A signal at a time; a table has its row in `held`."""
     if callable(signal):
-        return jnp.asarray(signal(time), time.dtype)
+        return signal(time)
     return held if signal is None or signal.ndim == 2 else signal
 
 

@@ -42,7 +42,7 @@ _MESSAGES = {
         "`steps`), or a scheme that damps more (`BackwardEuler`)."
     ),
     RESULTS.non_finite: (
-        "NaN or infinity appeared. Check state, control and parameters for NaN; if they are "
+        "NaN or infinity appeared. Check state, control, parameters and a traced `dt`; if they are "
         "finite, take a smaller `dt`; an equilibrium needs stiffness against its load."
     ),
     RESULTS.rejected_command: (

@@ -2,7 +2,7 @@
 
 import abc
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any, SupportsIndex, TypeVar
 
 import equinox as eqx
 from jaxtyping import Array, Float
@@ -47,7 +47,7 @@ class Transmissions(ActuatedHost):
 
     def attach_actuator(
         self: SelfT,
-        index: int,
+        index: SupportsIndex,
         effort_model: EffortModel,
         *,
         command: ArrayLike | None = None,
@@ -90,21 +90,25 @@ class Transmissions(ActuatedHost):
         actuator.install_check(self)
         return with_actuator(self, index, actuator)
 
-    def transmission_displacement(self, index: int, q: ArrayLike) -> Float[Array, "..."]:
+    def transmission_displacement(self, index: SupportsIndex, q: ArrayLike) -> Float[Array, "..."]:
         """The coordinates `y(q)` of transmission `index`: a number if it has one, (m,) otherwise."""
         pick(self.actuators, index, "transmissions")
-        return self._run(eqx.Partial(loads.displacement, index), q=q)
+        return self._run(eqx.Partial(loads.displacement, int(index)), q=q)
 
-    def transmission_displacement_jacobian(self, index: int, q: ArrayLike) -> Float[Array, "... n"]:
+    def transmission_displacement_jacobian(
+        self, index: SupportsIndex, q: ArrayLike
+    ) -> Float[Array, "... n"]:
         """`dy/dq` of transmission `index`: (n,) if it has one coordinate, (m, n) otherwise."""
         pick(self.actuators, index, "transmissions")
-        return self._run(eqx.Partial(loads.displacement_jacobian, index), q=q)
+        return self._run(eqx.Partial(loads.displacement_jacobian, int(index)), q=q)
 
-    def num_transmission_actuator_state_variables(self, index: int) -> int:
+    def num_transmission_actuator_state_variables(self, index: SupportsIndex) -> int:
         """Number of state variables of the actuator on transmission `index`."""
         return self._driven(index).state_variables.size
 
-    def transmission_actuator_state_variables(self, index: int) -> Float[Array, " variables"]:
+    def transmission_actuator_state_variables(
+        self, index: SupportsIndex
+    ) -> Float[Array, " variables"]:
         """The stored command of transmission `index`, then the states of a stateful law.
 
         States come state by state, each for all channels.
@@ -112,7 +116,7 @@ class Transmissions(ActuatedHost):
         return self._driven(index).state_variables
 
     def with_transmission_actuator_state_variables(
-        self: SelfT, index: int, values: ArrayLike
+        self: SelfT, index: SupportsIndex, values: ArrayLike
     ) -> SelfT:
         """A robot that stores these variables with transmission `index`.
 
@@ -128,7 +132,7 @@ class Transmissions(ActuatedHost):
             loads.refuse_known(law, new[:count], f"values[:{count}]")
         return eqx.tree_at(lambda robot: robot.actuators[index].state_variables, self, new)
 
-    def _driven(self, index: int) -> Actuator:
+    def _driven(self, index: SupportsIndex) -> Actuator:
         actuator = pick(self.actuators, index, "transmissions")
         if actuator.num_channels == 0:
             raise ValueError(
@@ -137,7 +141,7 @@ class Transmissions(ActuatedHost):
         return actuator
 
 
-def pick(parts: tuple, index: int, what: str) -> Any:
+def pick(parts: tuple, index: SupportsIndex, what: str) -> Any:
     """`parts[index]`; raises `IndexError` with the range, also for a negative index."""
     index = index_of(index, "index")
     if not 0 <= index < len(parts):
@@ -146,7 +150,7 @@ def pick(parts: tuple, index: int, what: str) -> Any:
     return parts[index]
 
 
-def with_actuator(robot: RobotT, index: int, actuator: Actuator) -> RobotT:
+def with_actuator(robot: RobotT, index: SupportsIndex, actuator: Actuator) -> RobotT:
     """The robot with another actuator at one place."""
     return eqx.tree_at(lambda robot: robot.actuators[index], robot, actuator)
 

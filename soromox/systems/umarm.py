@@ -32,6 +32,7 @@ McKibbenActuatedUMArmParams = ArticulatedSoftRobotParams
 # the axes of a hanging base, in the order of its rows: local x is down
 _FROM_HANGING = np.array([[0.0, 0.0, -1.0], [0.0, 1.0, 0.0], [1.0, 0.0, 0.0]])
 _SCHEMA = "mckibben_umarm_params_v1"
+_UNITS = {"length_unit": "m", "angle_unit": "rad", "pressure_unit": "Pa"}
 _LINK_ARRAYS = {
     "joint_screw": "joint_screw",
     "tip_position": "tip_position",
@@ -120,6 +121,8 @@ class McKibbenActuatedUMArm(RigidLinks):
         arrays = _read(path, (*_LINK_ARRAYS.values(), *_MUSCLE_ARRAYS.values()))
         links = {name: arrays[stored] for name, stored in _LINK_ARRAYS.items()}
         muscles = {name: arrays[stored] for name, stored in _MUSCLE_ARRAYS.items()}
+        for table in (_LINK_ARRAYS, _MUSCLE_ARRAYS):
+            _check_counts({stored: arrays[stored] for stored in table.values()}, path)
         links["parent_to_joint_transform"] = _unmounted(links["parent_to_joint_transform"])
         try:
             actuator = ArticulatedMcKibbenActuator(ArticulatedMcKibbenTransmissionParams(**muscles))
@@ -148,6 +151,17 @@ def _unmounted(frames: Float[np.ndarray, "..."]) -> Float[np.ndarray, "..."]:
     return np.concatenate([first[None], frames[1:]])
 
 
+def _check_counts(arrays: dict[str, np.ndarray], path: str | PathLike) -> None:
+    """Names the array with another number of rows than most have."""
+    counts = [len(array) for name, array in arrays.items() if array.ndim and name != "gravity"]
+    usual = max(counts, key=counts.count, default=0)
+    for name, array in arrays.items():
+        if array.ndim and name != "gravity" and len(array) != usual:
+            raise ValueError(
+                f"The array `{name}` in {path} has {len(array)} rows where others have {usual}."
+            )
+
+
 def _read(path: str | PathLike, names: tuple[str, ...]) -> dict[str, np.ndarray]:
     with open(path, "rb") as stream:
         try:
@@ -161,6 +175,11 @@ def _read(path: str | PathLike, names: tuple[str, ...]) -> dict[str, np.ndarray]
                 schema = _array(file, "schema_version", path)
                 if str(schema) != _SCHEMA:
                     raise ValueError(f"{path} has `schema_version` {schema}; {_SCHEMA} is needed.")
+            for name, unit in _UNITS.items():
+                if name in file and str(_array(file, name, path)) != unit:
+                    raise ValueError(
+                        f"{path} has `{name}` {_array(file, name, path)}; {unit} is needed."
+                    )
             missing = [name for name in names if name not in file]
             if missing:
                 plural = "s" if len(missing) > 1 else ""

@@ -199,6 +199,7 @@ def test_law_of_an_outsider():
 
 
 REFUSED = {
+    "NaN effort": (DirectEffort(), np.nan, "must be finite"),
     "negative force": (ForceControl(), -1.0, "must not be negative"),
     "NaN force": (ForceControl(), np.nan, "must be finite"),
     "infinite force": (ForceControl(allow_compressive_force=True), np.inf, "must be finite"),
@@ -237,6 +238,7 @@ def test_pushing_is_allowed_on_request():
         (lambda: DisplacementControl(-1.0), "`stiffness` must be non-negative"),
         (lambda: DisplacementControl(1.0, np.nan), "`damping` must be non-negative"),
         (lambda: DisplacementControl(np.ones((2, 2))), "`stiffness` needs a number for all"),
+        (lambda: DisplacementControl(np.inf), "`stiffness` must be non-negative and finite"),
         (lambda: McKibbenMuscle(0.0, 1.0, 0.0, 1.0, 1.0), "`thread_length` must be positive"),
         (lambda: McKibbenMuscle(1.0, np.inf, 0.0, 1.0, 1.0), "`number_of_turns` must be positive"),
         (lambda: McKibbenMuscle(1.0, 1.0, np.nan, 1.0, 1.0), "`minimum_pressure` must be finite"),
@@ -247,6 +249,25 @@ def test_pushing_is_allowed_on_request():
 def test_bad_numbers_are_refused(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+def test_compression_is_allowed_by_true_or_false():
+    for make in (lambda x: ForceControl(x), lambda x: DisplacementControl(1.0, 0.0, x)):
+        for allow in ("no", 2.0, np.array([True, False])):
+            with pytest.raises(TypeError, match="allow_compressive_force"):
+                make(allow)
+
+
+def test_an_infinite_command_gives_no_plausible_load():
+    for law in (DisplacementControl(1.0), MUSCLE):
+        for command in (np.inf, -np.inf):
+            assert np.all(np.isnan(law.load(one(command), one(0.0), one(0.0))))
+
+
+def test_a_potential_gives_an_energy_for_each_channel():
+    law = PotentialEffort(lambda x: jnp.stack([x[0], x[0], x[0]]))
+    with pytest.raises(ValueError, match="`potential` must return a scalar or one number"):
+        law.load(one(0.0), one(0.1), one(0.0))
 
 
 def test_numbers_of_a_law_must_fit_the_channels():

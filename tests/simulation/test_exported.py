@@ -77,6 +77,8 @@ def test_exported_batch_has_leading_axes(robot):
         ({"num_steps": 0}, "`num_steps` must be a positive integer, got 0"),
         ({"batch_size": -1}, "`batch_size` must be a positive integer, got -1"),
         ({"dt": 0.0}, "`dt` must be positive"),
+        ({"platforms": ("toaster",)}, "`platforms` must be some of cpu, cuda"),
+        ({"platforms": "gpu"}, "`platforms` must be some of cpu, cuda"),
     ],
 )
 def test_refused_exports(robot, arguments, message):

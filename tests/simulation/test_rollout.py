@@ -1,9 +1,10 @@
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from soromox.simulation import DIRK23, RESULTS, BackwardEuler, SystemState
+from soromox.simulation import BDF2, BDF3, DIRK23, RESULTS, Adaptive, BackwardEuler, SystemState
 from soromox.simulation.checkpointing import split
 from tests.simulation.linear_robots import INERTIA, oscillator
 
@@ -129,6 +130,8 @@ def test_progress_bar_changes_nothing(capsys):
         ({"num_steps": 5, "dt": 0.1, "tau_ext": [1.0, 2.0]}, "`tau_ext` needs shape"),
         ({"num_steps": 0, "dt": 0.1}, "`num_steps`"),
         ({"num_steps": 5, "dt": 0.1, "u": [1.0], "controller": lambda s: s.u}, "either"),
+        ({"num_steps": 4, "dt": 0.1, "control_every": 2}, "`control_every` is the period"),
+        ({"num_steps": 4, "dt": 0.1, "tau_ext": lambda t: [0.0, t]}, r"`tau_ext\(t\)` needs shape"),
     ],
 )
 def test_wrong_arguments_are_refused(keywords, message):
@@ -136,8 +139,44 @@ def test_wrong_arguments_are_refused(keywords, message):
         oscillator().rollout_to(START, **keywords)
 
 
+@pytest.mark.parametrize(
+    ("keywords", "message"),
+    [
+        ({"adaptive": Adaptive}, "adaptive"),
+        ({"controller": 3}, "controller"),
+        ({"u": lambda t: None}, r"`u\(t\)` must return 1 numbers, got None"),
+    ],
+)
+def test_arguments_of_another_kind_are_refused(keywords, message):
+    with pytest.raises(TypeError, match=message):
+        oscillator().rollout_to(START, num_steps=2, dt=0.1, **keywords)
+
+
+def test_a_traced_step_that_is_not_positive_fails():
+    step = jax.jit(lambda dt: oscillator().implicit_step(START, dt=dt))
+    for dt in (-0.01, 0.0, np.nan):
+        state = step(dt)
+        assert state.result == RESULTS.non_finite
+        np.testing.assert_array_equal(state.y, START.y)
+
+
+def test_history_belongs_to_its_scheme():
+    robot = oscillator()
+    state = robot.implicit_step(START, dt=0.1, scheme=BDF2())
+    with pytest.raises(ValueError, match=r"`scheme_state` holds 1 points .* BDF3 needs 2"):
+        robot.implicit_step(state, dt=0.1, scheme=BDF3())
+    assert robot.implicit_step(state, dt=0.1).scheme_state is None
+    wrong = eqx.tree_at(lambda s: s.scheme_state, state, jnp.zeros(7))
+    with pytest.raises(TypeError, match=r"scheme_state|history"):
+        robot.implicit_step(wrong, dt=0.1, scheme=BDF2())
+
+
 def test_wrong_states_are_refused():
     robot = oscillator()
+    with pytest.raises(ValueError, match=r"`actuator_state` needs shape \(0,\), got \(7,\)"):
+        robot.implicit_step(SystemState(0.0, START.y, actuator_state=np.zeros(7)), dt=0.1)
+    with pytest.raises(ValueError, match=r"`state.t` must be finite"):
+        robot.implicit_step(SystemState(np.nan, START.y), dt=0.1)
     with pytest.raises(ValueError, match=r"`initial_state.y` needs shape \(2,\), got \(4,\)"):
         robot.rollout_to(SystemState(t=0.0, y=np.zeros(4)), num_steps=1, dt=0.1)
     with pytest.raises(ValueError, match=r"use jax.vmap"):

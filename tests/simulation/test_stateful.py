@@ -178,6 +178,55 @@ def test_hill_muscle_has_its_shape():
     assert robot.implicit_step(state, [1.5], dt=0.001).result == RESULTS.rejected_command
 
 
+def test_two_lags_in_series():
+    """The second follows the first: a step in command is answered by 1 - (1 + t / tau) e^(-t / tau)."""
+    law = FirstOrderActivation(FirstOrderActivation(DirectEffort(), TAU), TAU)
+    robot = oscillator(actuators=IdentityActuator(1, law))
+    start = SystemState(0.0, [0.0, 0.0])
+    motion = robot.rollout_to(start, [1.0], t1=0.4, dt=0.002, scheme=DIRK33(), save_every=100)
+    ratio = motion.t / TAU
+    answers = np.stack([1 - np.exp(-ratio), 1 - (1 + ratio) * np.exp(-ratio)], axis=1)
+    np.testing.assert_allclose(motion.actuator_state, answers, atol=1e-7)
+    limited = SaturatedControl(law, -1.0, 0.5)
+    end = robot.attach_actuator(0, limited).rollout_to(
+        start, [7.0], t1=0.4, dt=0.002, scheme=DIRK33(), save_every=100
+    )
+    np.testing.assert_allclose(end.actuator_state, 0.5 * answers, atol=1e-7)
+
+
+def test_saturation_asks_its_law_about_the_limited_command():
+    robot = oscillator(actuators=IdentityActuator(1, SaturatedControl(ForceControl(), 0.0, 5.0)))
+    for u, load in ((-3.1, 0.0), (2.0, 2.0), (9.7, 5.0)):
+        np.testing.assert_allclose(robot.actuator_loads([0.0], [u]), [load], atol=1e-14)
+    with pytest.raises(ValueError, match="finite"):
+        robot.actuator_loads([0.0], [np.nan])
+
+
+@pytest.mark.parametrize(
+    ("u", "y", "code"),
+    [
+        (-2e5, 0.0, RESULTS.rejected_command),
+        (1e3, -2.0, RESULTS.non_finite),
+        (1e3, 0.0, RESULTS.successful),
+    ],
+)
+def test_gas_needs_volume_and_no_vacuum(u, y, code):
+    law = PressureDynamics(1e-9, dead_volume=1.0)
+    robot = oscillator(actuators=IdentityActuator(1, law))
+    assert robot.implicit_step(SystemState(0.0, [y, 0.0]), [u], dt=0.001).result == code
+
+
+@pytest.mark.parametrize("law", [None, 3.0, ForceControl])
+def test_a_law_commands_a_law(law):
+    for make in (
+        lambda: FirstOrderActivation(law, 0.1),
+        lambda: SaturatedControl(law, 0.0, 1.0),
+        lambda: PressureDynamics(1e-9, law=law),
+    ):
+        with pytest.raises(TypeError, match="law"):
+            make()
+
+
 def test_saturation_and_friction():
     law = SaturatedControl(DirectEffort(), -1.0, 2.0)
     soft = SaturatedControl(DirectEffort(), -1.0, 2.0, softness=0.01)

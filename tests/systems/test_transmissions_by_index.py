@@ -204,6 +204,17 @@ def test_a_refused_command_raises_where_it_has_a_value():
     assert np.all(np.isfinite(pushing.actuation_force(Q, bad)))
 
 
+def test_an_index_is_any_integer():
+    robot, index = pendulum().add_transmission(GEAR)
+    y = robot.transmission_displacement(index, Q)
+    assert robot.transmission_displacement(np.int64(index), Q) == y
+    rows = robot.transmission_displacement_jacobian(np.int64(index), Q)
+    np.testing.assert_array_equal(rows, robot.transmission_displacement_jacobian(index, Q))
+    for wrong in (1.0, "1", True):
+        with pytest.raises(TypeError, match="index"):
+            robot.transmission_displacement(wrong, Q)
+
+
 def test_what_is_refused():
     bare, index = pendulum().add_transmission(GEAR)
     driven = bare.attach_actuator(index, DirectEffort())

@@ -92,6 +92,23 @@ def test_an_incomplete_or_damaged_file_names_the_array(tmp_path: Path, name):
         load(path)
 
 
+def test_a_contradicting_array_or_unit_is_named(tmp_path: Path):
+    path = tmp_path / "arm.npz"
+    arrays = stored(umarm())
+    pairs = arrays["mckibben_joint_pair_indices"]
+    for name, value in (
+        ("joint_screw", arrays["joint_screw"][:-1]),
+        ("mckibben_moving_points", arrays["mckibben_moving_points"][:-1]),
+        ("joint_pair_indices", pairs.astype(float)),
+        ("joint_pair_indices", np.full(pairs.shape, np.nan)),
+        ("length_unit", np.array("mm")),
+    ):
+        stem = f"mckibben_{name}" if name.startswith("joint_pair") else name
+        np.savez(path, **(arrays | {stem: value}))
+        with pytest.raises(ValueError, match=f"`{name}`"):
+            McKibbenActuatedUMArm.from_cached_parameters(path)
+
+
 def test_what_is_no_such_file(tmp_path: Path):
     load = McKibbenActuatedUMArm.from_cached_parameters
     path = tmp_path / "arm.npz"
