@@ -92,12 +92,12 @@ def find_root(
 ) -> tuple[Float[Array, " n"], Diagnostics]:
     """Solves `problem.value(x) = 0` to rounding; returns `start` where that fails.
 
-    First a chord iteration with the approximate inverse P. If P can be renewed and this contracts
-    poorly, P is made anew at every point; all along, Broyden's update then adds what steps have
-    shown of the rest of the Jacobian. At last Newton's method: some full steps, which find their
-    way across kinks such as that of a cable that tautens, though a step may be longer than the one
-    before. Where they do not end, damped steps from the best point seen: a step is taken as far as
-    the *next* Newton step, computed at its end, is shorter, which is scale-free.
+    First a chord iteration with the approximate inverse P. If P can be renewed it is made anew at
+    every point, and Broyden's update adds what steps have shown of the rest of the Jacobian. Where
+    this contracts poorly, Newton's method: some full steps, which find their way across kinks such
+    as that of a cable that tautens, though a step may be longer than the one before. Where they do
+    not end, damped steps from the best point seen: a step is taken as far as the *next* Newton
+    step, computed at its end, is shorter, which is scale-free.
 
     The matrix of a Newton step is `P J`, close to the identity in all but a few directions however
     stiff the system, so forward differences of `P value` give it well: the result depends on it
@@ -183,7 +183,7 @@ class _Search(NamedTuple):
     stuck: Bool[Array, ""]
 
 
-_CHORD, _RENEWED, _NEWTON = 0, 1, 2
+_CHORD, _NEWTON = 0, 1
 
 
 def _unstarted(start: Float[Array, " n"], inverse: PyTree, predicted: PyTree) -> _Search:
@@ -233,7 +233,7 @@ def _advance(
             return eqx.filter(renewed, eqx.is_array), held
 
         unknown = eqx.combine(search.inverse, static).unknown(problem)[0]
-        renews = search.phase == _RENEWED
+        renews = search.phase == _CHORD
         arrays, held = jax.lax.cond(renews, renew, lambda s: (s.inverse, unknown), search)
         search = search._replace(inverse=arrays)
         residual = lambda x: problem.value_under(x, held)
@@ -300,20 +300,16 @@ def _chord_step(
     best = jnp.where(done, x, jnp.where(better, search.x, search.best))
     chords = search.chords + 1
     if is_renewable:
-        fails = jnp.where(
-            search.phase == _CHORD, ~(ratio < 0.3), ~jnp.isfinite(size) | (chords >= MAX_CHORDS)
-        )
-        phase = jnp.where(fails, search.phase + 1, search.phase)
+        fails = ~jnp.isfinite(size)
     else:
-        fails = ~(ratio < 0.7) | (chords >= MAX_CHORDS)
-        phase = jnp.where(fails, _NEWTON, search.phase)
-    leaves = ~done & fails
+        fails = ~(ratio < 0.7)
+    leaves = ~done & (fails | (chords >= MAX_CHORDS))
     return search._replace(
         x=jnp.where(leaves, best, x),
         best=best,
         size=jnp.where(leaves, jnp.inf, jnp.where(better, size, search.size)),
         previous=jnp.where(leaves, jnp.inf, size),
-        phase=jnp.where(done, search.phase, phase).astype(jnp.int32),
+        phase=jnp.where(leaves, _NEWTON, search.phase).astype(jnp.int32),
         step=jnp.where(leaves, 0, search.step),
         chords=chords,
         done=done,

@@ -89,6 +89,4 @@ def test_stiff_cables_over_waypoints_take_few_iterations():
     q, found = jax.jit(lambda: jax.lax.scan(follow, (rest, rest, rest), times)[1])()
     assert jnp.max(jnp.abs(q)) > 2
     assert np.all(found.code == RESULTS.successful)
-    counts = found.chords + found.trials
-    assert np.percentile(counts, 90) < 10
-    assert np.max(counts) < 15
+    assert np.max(found.chords + found.trials) < 10
