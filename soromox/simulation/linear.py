@@ -117,11 +117,12 @@ def _natural_modes(robot: ActuatedHost, q: Array, u: Array) -> Modes:
 
 def _at_door(robot: ActuatedHost, **inputs: ArrayLike | None) -> tuple[ActuatedHost, list[Array]]:
     dtype = dtype_for(robot, inputs["q"], inputs.get("qd"))
-    loads.check_known_control(robot, inputs["u"])
     arrays = [
         loads.control_vector(robot, value, dtype)
         if name == "u"
         else as_array(value, name, dtype, (robot.num_dofs,))
         for name, value in inputs.items()
     ]
-    return in_dtype(robot, dtype), arrays
+    robot = in_dtype(robot, dtype)
+    loads.check_known_control(robot, arrays[-1])  # `u`
+    return robot, arrays
