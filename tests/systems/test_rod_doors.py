@@ -34,7 +34,10 @@ ROD = {
         ({"poisson_ratio": "e"}, "`poisson_ratio` needs real numbers, got str 'e'"),
         ({"radius": -1.0}, re.escape("`radius` must be positive and finite. Got [-1.]")),
         ({"radius": LinearProfile(0.01, -1.0)}, re.escape("`radius.tip` must be positive")),
-        ({"radius": LinearProfile(0.0, 0.01)}, re.escape("`radius` must be positive and finite. Got [0.]")),
+        (
+            {"radius": LinearProfile(0.0, 0.01)},
+            re.escape("`radius` must be positive and finite. Got [0.]"),
+        ),
     ],
 )
 def test_refused_links(changes, message):
