@@ -81,11 +81,7 @@ def step(
     dt: Scalar,
     inputs: Inputs,
 ) -> Point:
-    """The point one step later; the same point, with a result code, if the step fails.
-
-    A traced `dt` that is not positive is one that fails, as NaN does.
-    """
-    dt = jnp.where(dt > 0, dt, jnp.nan)
+    """The point one step later; the same point, with a result code, if the step fails."""
     table = scheme.tableau
     count = table.num_stages
     dtype = point.q.dtype

@@ -9,7 +9,14 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from soromox.actuation import ActuatedHost, loads
-from soromox.numerics.checks import ArrayLike, as_array, check_finite, check_positive, float_dtype
+from soromox.numerics.checks import (
+    ArrayLike,
+    as_array,
+    check_finite,
+    check_positive,
+    concrete,
+    float_dtype,
+)
 from soromox.simulation.schemes import AbstractScheme, BackwardEuler
 from soromox.simulation.state import SystemState
 
@@ -45,7 +52,10 @@ def checked_step_length(dt: ArrayLike | None, dtype: np.dtype) -> Float[Array, "
     if dt is None:
         raise ValueError("`dt`, the length of a step in seconds, is needed.")
     check_positive(dt, "dt")
-    return as_array(dt, "dt", dtype, ())
+    dt = as_array(dt, "dt", dtype, ())
+    if concrete(dt) is not None:
+        return dt
+    return jnp.where(dt > 0, dt, jnp.nan)  # a step of a length that is not positive fails
 
 
 def checked_scheme(scheme: AbstractScheme | None) -> AbstractScheme:
