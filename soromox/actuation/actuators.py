@@ -15,9 +15,7 @@ from soromox.actuation.channels import (
 )
 from soromox.actuation.core import Actuator
 from soromox.actuation.efforts import DirectEffort
-from soromox.actuation.laws import (
-    EffortModel,
-)
+from soromox.actuation.laws import EffortModel, check_law
 from soromox.actuation.transmission import SizedTransmission, Transmission
 from soromox.numerics.checks import ArrayLike, float_dtype
 
@@ -101,7 +99,4 @@ def require_parts(transmission: Transmission, effort_model: EffortModel) -> None
         raise TypeError(
             f"`transmission` needs a `Transmission`, got {type(transmission).__name__}."
         )
-    if not isinstance(effort_model, EffortModel):
-        raise TypeError(
-            f"`effort_model` needs an instance of an `EffortModel`, got {effort_model!r}."
-        )
+    check_law(effort_model, "effort_model")

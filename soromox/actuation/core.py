@@ -28,6 +28,11 @@ from soromox.numerics.parameters import Parameters
 ActuatorT = TypeVar("ActuatorT", bound="Actuator")
 
 
+def law_sign(transmission: Transmission, law: EffortModel) -> int:
+    """The sign of the coordinate that a law sees: restoring laws act on `sigma y`."""
+    return sign(transmission) if isinstance(law, RestoringLaw) else 1
+
+
 def law_effort(
     transmission: Transmission,
     law: EffortModel,
@@ -36,13 +41,13 @@ def law_effort(
     yd: Float[Array, " channels"],
     states: Float[Array, "states channels"] | None = None,
 ) -> Float[Array, " channels"]:
-    """The effort of a law on a transmission: restoring laws act on `sigma y`."""
+    """The effort of a law on a transmission, of restoring laws at `sigma y`."""
     if isinstance(law, StatefulLaw):
         if states is None:
             states = jnp.zeros((num_states(law), *control.shape), control.dtype)
         own, inner = states[: law.num_states], states[law.num_states :]
         return law_effort(transmission, law.law, law.drive(own, control), y, yd, inner)
-    sigma = sign(transmission) if isinstance(law, RestoringLaw) else 1
+    sigma = law_sign(transmission, law)
     return sigma * law.effort(control, sigma * y, sigma * yd)
 
 

@@ -97,6 +97,8 @@ class DisplacementControl(RestoringLaw, RestrictedControl):
     Its derivative is zero in the slack zone and that of the taut side at its edge.
     """
 
+    control_is_target: ClassVar[bool] = True
+
     stiffness: Float[Array, "*channels"]  # k [N/m]
     damping: Float[Array, "*channels"]  # c [N s/m]
     allow_compressive_force: bool = eqx.field(static=True)
@@ -131,9 +133,6 @@ class DisplacementControl(RestoringLaw, RestrictedControl):
     ) -> Float[Array, " channels"]:
         load = self.stiffness * (extension - finite(control)) + self.damping * rate
         return load if self.allow_compressive_force else positive_part(load)
-
-    def idle_control(self, coordinate: Float[Array, " channels"]) -> Float[Array, " channels"]:
-        return coordinate
 
 
 class McKibbenMuscle(RestoringLaw, RestrictedControl):

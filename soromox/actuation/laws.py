@@ -13,10 +13,14 @@ from soromox.numerics.parameters import Parameters
 class EffortModel(Parameters):
     """The law between control, coordinate and effort, all of one length: the channels.
 
-    `is_feedforward` declares that the effort depends on the control alone.
+    - `is_feedforward` declares that the effort depends on the control alone.
+    - `control_is_target` declares that the control is a target for the coordinate (for a
+      `RestoringLaw` the extension), which gives no load where they are equal: `static_equilibrium`
+      lets loads grow from there, instead of from a control of zero.
     """
 
     is_feedforward: ClassVar[bool] = False
+    control_is_target: ClassVar[bool] = False
 
     @abc.abstractmethod
     def effort(
@@ -26,14 +30,6 @@ class EffortModel(Parameters):
         velocity: Float[Array, " channels"],
     ) -> Float[Array, " channels"]:
         """The effort `e` conjugate to the coordinate: `yd . e` is power put into the body."""
-
-    def idle_control(self, coordinate: Float[Array, " channels"]) -> Float[Array, " channels"]:
-        """The control from which a load starts to grow in `static_equilibrium`: 0 by default.
-
-        A law whose control is a target starts at the coordinate (for a `RestoringLaw` the
-        extension) itself, where it gives no load.
-        """
-        return jnp.zeros_like(coordinate)
 
 
 class RestoringLaw(EffortModel):
@@ -83,13 +79,16 @@ class RestrictedControl(EffortModel):
         """Whether the law accepts this command; NaN must fail."""
 
 
-class StatefulLaw(RestrictedControl):
+class StatefulLaw(EffortModel):
     """A law with memory: states that a control drives, and the law that they command.
 
     `dz/dt = state_derivative(z, u, y, yd)`; the effort is that of `law` under the control
     `drive(z, u)`. There are `num_states` states for each channel. Implicit steps solve the states
     together with the body; outside of steps they are held. `law` may have states too: they come
     after those of this law and are driven by `drive(z, u)`.
+
+    The command must be finite, and one that `law` accepts: a law without states is asked about what
+    it makes of the command. Derive from `RestrictedControl` too for a restriction of its own.
     """
 
     law: AbstractVar[EffortModel]
@@ -114,17 +113,6 @@ class StatefulLaw(RestrictedControl):
         self, state: Float[Array, "states channels"], control: Float[Array, " channels"]
     ) -> Float[Array, " channels"]:
         """The control of `law`."""
-
-    @property
-    def restriction(self) -> str:
-        inner = self.law.restriction if isinstance(self.law, RestrictedControl) else ""
-        return f"the command must be finite. {inner}".strip()
-
-    def is_valid(self, control: Float[Array, " channels"]) -> Bool[Array, ""]:
-        finite = jnp.all(jnp.isfinite(control))
-        if isinstance(self.law, RestrictedControl):
-            return finite & self.law.is_valid(control)
-        return finite
 
     def effort(
         self,
@@ -158,7 +146,32 @@ def state_rates(
     return jnp.concatenate([rate, commanded])
 
 
+def is_restricted(law: EffortModel) -> bool:
+    """Whether there are commands that a law refuses."""
+    return isinstance(law, RestrictedControl | StatefulLaw)
+
+
+def accepts(law: EffortModel, control: Float[Array, " channels"]) -> Bool[Array, ""]:
+    """Whether a law, and the laws it commands, accept a command."""
+    valid = law.is_valid(control) if isinstance(law, RestrictedControl) else jnp.asarray(True)
+    if not isinstance(law, StatefulLaw):
+        return valid
+    valid = valid & jnp.all(jnp.isfinite(control))
+    if law.num_states == 0:
+        control = law.drive(jnp.zeros((0, *control.shape), control.dtype), control)
+    return valid & accepts(law.law, control)
+
+
+def restriction(law: EffortModel) -> str:
+    """What a command of a law, and of the laws it commands, must be, in sentences."""
+    sentences = [law.restriction] if isinstance(law, RestrictedControl) else []
+    if isinstance(law, StatefulLaw):
+        sentences += ["the command must be finite."] if not sentences else []
+        sentences += [restriction(law.law)] if is_restricted(law.law) else []
+    return " ".join(dict.fromkeys(sentences))
+
+
 def check_law(law: object, name: str = "law") -> None:
     """Raises `TypeError` for what is no law."""
     if not isinstance(law, EffortModel):
-        raise TypeError(f"`{name}` needs an EffortModel such as ForceControl(), got {law!r}.")
+        raise TypeError(f"`{name}` needs an instance of an `EffortModel`, got {law!r}.")

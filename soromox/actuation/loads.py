@@ -18,9 +18,16 @@ from soromox.actuation.core import (
     Actuator,
     PassiveElement,
     law_effort,
+    law_sign,
 )
 from soromox.actuation.impedance import AbstractImpedance
-from soromox.actuation.laws import RestoringLaw, RestrictedControl
+from soromox.actuation.laws import (
+    EffortModel,
+    RestrictedControl,
+    accepts,
+    is_restricted,
+    restriction,
+)
 from soromox.actuation.states import backward_euler
 from soromox.actuation.transmission import Transmission, coordinates_and_matrix, sign
 from soromox.numerics.checks import ArrayLike, as_array, concrete
@@ -152,8 +159,7 @@ def controls_valid(robot: ActuatedHost, u: Float[Array, " channels"] | None) -> 
     u = control_vector(robot, u, robot.dtype)
     valid = jnp.asarray(True)
     for actuator, part in _driven(robot):
-        if isinstance(actuator.effort_model, RestrictedControl):
-            valid = valid & actuator.effort_model.is_valid(u[part])
+        valid = valid & accepts(actuator.effort_model, u[part])
     return valid
 
 
@@ -168,18 +174,18 @@ def checked_control(
     commands = control_vector(robot, u, robot.dtype)
     for actuator, part in _driven(robot):
         law, name = actuator.effort_model, f"u[{part.start}:{part.stop}]"
-        if isinstance(law, RestrictedControl):
-            valid = refuse_known(law, commands[part], name)
-            if concrete(valid) is None and law.checks_traced_control:
-                commands = eqx.error_if(commands, ~valid, _refusal(law, name))
+        valid = refuse_known(law, commands[part], name)
+        checks = isinstance(law, RestrictedControl) and law.checks_traced_control
+        if checks and concrete(valid) is None:
+            commands = eqx.error_if(commands, ~valid, _refusal(law, name))
     return commands
 
 
 def refuse_known(
-    law: RestrictedControl, command: Float[Array, " channels"], name: str
+    law: EffortModel, command: Float[Array, " channels"], name: str
 ) -> Bool[Array, ""]:
     """Whether the law accepts the command; raises `ValueError` if it is known not to."""
-    valid = law.is_valid(command)
+    valid = accepts(law, command)
     known = concrete(valid)
     if known is not None and not known:
         raise ValueError(f"{_refusal(law, name)} Got {command}.")
@@ -188,18 +194,17 @@ def refuse_known(
 
 def check_known_control(robot: ActuatedHost, u: Float[Array, " channels"] | None) -> None:
     """Raises `ValueError` for a refused command with a value; traced ones pass."""
-    restricted = any(isinstance(a.effort_model, RestrictedControl) for a in robot.actuators)
+    restricted = any(is_restricted(a.effort_model) for a in robot.actuators)
     if not restricted or concrete(u if u is not None else 0.0) is None:
         return
     with jax.ensure_compile_time_eval():
         commands = control_vector(robot, u, robot.dtype)
         for actuator, part in _driven(robot):
-            if isinstance(actuator.effort_model, RestrictedControl):
-                refuse_known(actuator.effort_model, commands[part], f"u[{part.start}:{part.stop}]")
+            refuse_known(actuator.effort_model, commands[part], f"u[{part.start}:{part.stop}]")
 
 
-def _refusal(law: RestrictedControl, name: str) -> str:
-    return f"`{name}` ({type(law).__name__}): {law.restriction}"
+def _refusal(law: EffortModel, name: str) -> str:
+    return f"`{name}` ({type(law).__name__}): {restriction(law)}"
 
 
 def passive_elastic_energy(robot: ActuatedHost, q: Float[Array, " dofs"]) -> Scalar:
@@ -342,8 +347,8 @@ def idle_control(robot: ActuatedHost, y: Float[Array, " coordinates"]) -> Float[
     starts = []
     for actuator, part in _driven(robot):
         law = actuator.effort_model
-        sigma = sign(actuator.transmission) if isinstance(law, RestoringLaw) else 1
-        starts.append(law.idle_control(sigma * y[part]))
+        seen = law_sign(actuator.transmission, law) * y[part]
+        starts.append(seen if law.control_is_target else jnp.zeros_like(seen))
     return _join(starts, y.dtype)
 
 

@@ -13,7 +13,9 @@ from soromox.actuation.laws import (
     RestoringLaw,
     RestrictedControl,
     StatefulLaw,
+    accepts,
     check_law,
+    restriction,
 )
 from soromox.numerics.checks import (
     ArrayLike,
@@ -70,7 +72,7 @@ class FirstOrderActivation(StatefulLaw):
         return state[0]
 
 
-class PressureDynamics(StatefulLaw):
+class PressureDynamics(StatefulLaw, RestrictedControl):
     r"""Gas in a chamber behind a valve; for transmissions whose coordinate y is its volume [m^3].
 
     The state is the gauge pressure p [Pa], the control the gauge pressure u > -p_a before the
@@ -135,10 +137,10 @@ class PressureDynamics(StatefulLaw):
 
     @property
     def restriction(self) -> str:
-        return f"the pressure before the valve must be above vacuum. {super().restriction}"
+        return "the pressure before the valve must be finite and above vacuum."
 
     def is_valid(self, control: Float[Array, " channels"]) -> Bool[Array, ""]:
-        return super().is_valid(control) & jnp.all(control > -self.atmospheric_pressure)
+        return jnp.all(jnp.isfinite(control) & (control > -self.atmospheric_pressure))
 
     def drive(
         self, state: Float[Array, "states channels"], control: Float[Array, " channels"]
@@ -186,16 +188,13 @@ class SaturatedControl(StatefulLaw):
     def drive(
         self, state: Float[Array, "states channels"], control: Float[Array, " channels"]
     ) -> Float[Array, " channels"]:
+        # within the limits whatever the rounding, as the law is asked about the result
         if self.softness == 0:
-            clipped = jnp.minimum(jnp.maximum(control, self.lower), self.upper)
-            return control + jax.lax.stop_gradient(clipped - control)
+            held = jax.lax.stop_gradient(control)
+            return jnp.clip(held, self.lower, self.upper) + (control - held)
         low, high = ((control - x) / self.softness for x in (self.lower, self.upper))
-        return self.lower + self.softness * (jax.nn.softplus(low) - jax.nn.softplus(high))
-
-    def is_valid(self, control: Float[Array, " channels"]) -> Bool[Array, ""]:
-        limited = self.drive(jnp.zeros((0, *control.shape), control.dtype), control)
-        within = jnp.clip(limited, self.lower, self.upper)  # whatever the rounding
-        return jnp.all(jnp.isfinite(control)) & super().is_valid(within)
+        soft = self.lower + self.softness * (jax.nn.softplus(low) - jax.nn.softplus(high))
+        return jnp.clip(soft, self.lower, self.upper)
 
 
 class HillMuscle(RestoringLaw, RestrictedControl):
@@ -318,12 +317,10 @@ class CapstanFriction(RestoringLaw, RestrictedControl):
 
     @property
     def restriction(self) -> str:
-        return self.law.restriction if isinstance(self.law, RestrictedControl) else "any command."
+        return restriction(self.law) or "any command."
 
     def is_valid(self, control: Float[Array, " channels"]) -> Bool[Array, ""]:
-        if isinstance(self.law, RestrictedControl):
-            return self.law.is_valid(control)
-        return jnp.asarray(True)
+        return accepts(self.law, control)
 
     def load(
         self,

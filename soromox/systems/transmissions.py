@@ -12,7 +12,6 @@ from soromox.actuation import (
     Actuator,
     BareTransmission,
     EffortModel,
-    RestrictedControl,
     Transmission,
     TransmissionActuator,
     loads,
@@ -83,8 +82,7 @@ class Transmissions(ActuatedHost):
             variables = actuator.state_variables
             command = broadcast(command, "command", variables.dtype, count)
             check_finite(command, "command")
-            if isinstance(effort_model, RestrictedControl):
-                loads.refuse_known(effort_model, command, "command")
+            loads.refuse_known(effort_model, command, "command")
             variables = variables.at[:count].set(command)
             actuator = eqx.tree_at(lambda a: a.state_variables, actuator, variables)
         actuator.install_check(self)
@@ -127,9 +125,8 @@ class Transmissions(ActuatedHost):
         old = actuator.state_variables
         new = as_array(values, "values", old.dtype, old.shape)
         check_finite(new, "values")
-        law, count = actuator.effort_model, actuator.num_channels
-        if isinstance(law, RestrictedControl):
-            loads.refuse_known(law, new[:count], f"values[:{count}]")
+        count = actuator.num_channels
+        loads.refuse_known(actuator.effort_model, new[:count], f"values[:{count}]")
         return eqx.tree_at(lambda robot: robot.actuators[index].state_variables, self, new)
 
     def _driven(self, index: SupportsIndex) -> Actuator:
