@@ -250,12 +250,11 @@ def _uncancelled_drive(statics: Statics, q: Array) -> Float[Array, " dofs"]:
     y, columns = loads.load_columns(statics.robot, q)
     if not y.size:
         return drive
-    rest = jnp.zeros_like(y)
-    present, whole = (
-        jnp.abs(loads.load_efforts(statics.robot, y, rest, u)) for u in (statics.command, statics.u)
-    )
-    responsive = np.asarray(loads.responsive_mask(statics.robot))
-    return drive + matmul(jnp.abs(columns), jnp.where(responsive, present, whole))
+    # channels come first among the loads
+    responds = np.asarray(loads.responsive_mask(statics.robot))[: statics.u.size]
+    u = jnp.where(responds, statics.command, statics.u)
+    effort = loads.load_efforts(statics.robot, y, jnp.zeros_like(y), u)
+    return drive + matmul(jnp.abs(columns), jnp.abs(effort))
 
 
 def _approximate(statics: Statics, tangent: Array, drive: Array) -> tuple[Measure, _Tangent]:

@@ -51,7 +51,8 @@ def export(
     `.serialize(vjp_order=1)` keeps its derivative too. Programs in float64 run where
     `jax_enable_x64` is set.
 
-    Raises `ValueError` for a multi-step scheme, an unknown platform, and for numbers of steps that are not positive.
+    Raises `ValueError` for a multi-step scheme, an unknown platform, and for numbers of steps that
+    are not positive.
     """
     platforms = (platforms,) if isinstance(platforms, str) else tuple(platforms)
     unknown = [name for name in platforms if name not in _PLATFORMS]

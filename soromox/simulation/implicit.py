@@ -54,18 +54,9 @@ def start(
     scheme: AbstractScheme, q: Array, qd: Array, states: Array, history: History | None = None
 ) -> Point:
     """A point without (or with) history."""
-    if history is not None and not isinstance(history, History):
-        raise TypeError(
-            f"`scheme_state` needs that of a multi-step scheme's result, got {type(history).__name__}."
-        )
     if scheme.multistep is None:
         history = None
-    elif history is not None and len(history.q) != len(scheme.multistep.past) - 1:
-        raise ValueError(
-            f"`scheme_state` holds {len(history.q)} points before the present one, "
-            f"{type(scheme).__name__} needs {len(scheme.multistep.past) - 1}; None starts it anew."
-        )
-    if scheme.multistep is not None and history is None:
+    elif history is None:
         count = len(scheme.multistep.past) - 1
         past = [jnp.zeros((count, len(x)), q.dtype) for x in (q, qd, states)]
         history = History(*past, jnp.zeros((), jnp.int32), jnp.zeros((), q.dtype))

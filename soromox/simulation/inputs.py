@@ -17,6 +17,7 @@ from soromox.numerics.checks import (
     concrete,
     float_dtype,
 )
+from soromox.simulation.implicit import History
 from soromox.simulation.schemes import AbstractScheme, BackwardEuler
 from soromox.simulation.state import SystemState
 
@@ -79,6 +80,25 @@ def checked_states(robot: ActuatedHost, state: SystemState) -> Float[Array, " st
     if state.actuator_state is None:
         return stored
     return as_array(state.actuator_state, "actuator_state", state.y.dtype, stored.shape)
+
+
+def check_history(scheme: AbstractScheme, state: SystemState) -> None:
+    """Raises unless `state.scheme_state` is none or belongs to a multi-step scheme like this."""
+    history = state.scheme_state
+    if history is None:
+        return
+    if not isinstance(history, History):
+        raise TypeError(
+            f"`scheme_state` needs that of a multi-step scheme's result, got {type(history).__name__}."
+        )
+    if scheme.multistep is None:
+        return
+    needed = len(scheme.multistep.past) - 1
+    if len(history.q) != needed:
+        raise ValueError(
+            f"`scheme_state` holds {len(history.q)} points before the present one, "
+            f"{type(scheme).__name__} needs {needed}; None starts it anew."
+        )
 
 
 class TimeFunction(eqx.Module):

@@ -16,6 +16,7 @@ from soromox.simulation.adaptive import Adaptive, substeps
 from soromox.simulation.checkpointing import checkpointed_scan
 from soromox.simulation.inputs import (
     Signal,
+    check_history,
     checked_control,
     checked_scheme,
     checked_signal,
@@ -62,6 +63,7 @@ def implicit_step(
     if tau_ext is not None:
         tau_ext = as_array(tau_ext, "tau_ext", dtype, (robot.num_dofs,))
     scheme = checked_scheme(scheme)
+    check_history(scheme, state)
     return _step(in_dtype(robot, dtype), state, control, dt, scheme, tau_ext)
 
 
@@ -147,6 +149,7 @@ def rollout_to(
     if controller is None and u is None:
         u = checked_control(robot, state, None)
     scheme = checked_scheme(scheme)
+    check_history(scheme, state)
     if adaptive is not None and not isinstance(adaptive, Adaptive):
         raise TypeError(f"`adaptive` needs an instance such as `Adaptive()`, got {adaptive!r}.")
     if adaptive is not None and scheme.multistep is not None:

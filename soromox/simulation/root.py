@@ -256,10 +256,9 @@ def _advance(
     newton = jax.lax.cond(
         probing.column == n, lambda s: _newton_step(s, measure), lambda s: s, probing
     )
-    chord_search, step = search, correction
     if is_renewable:
-        chord_search, step = _secant_step(search, correction, measure)
-    chord = _chord_step(chord_search, step, measure, is_renewable)
+        search, correction = _secant_step(search, correction, measure)
+    chord = _chord_step(search, correction, measure, is_renewable)
     if is_renewable:
         # what was renewed last, far away perhaps, is of no use to Newton's method
         leaves = chord.phase == _NEWTON

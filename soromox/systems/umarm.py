@@ -31,8 +31,12 @@ McKibbenActuatedUMArmParams = ArticulatedSoftRobotParams
 
 # the axes of a hanging base, in the order of its rows: local x is down
 _FROM_HANGING = np.array([[0.0, 0.0, -1.0], [0.0, 1.0, 0.0], [1.0, 0.0, 0.0]])
-_SCHEMA = "mckibben_umarm_params_v1"
-_UNITS = {"length_unit": "m", "angle_unit": "rad", "pressure_unit": "Pa"}
+_METADATA = {
+    "schema_version": "mckibben_umarm_params_v1",
+    "length_unit": "m",
+    "angle_unit": "rad",
+    "pressure_unit": "Pa",
+}
 _LINK_ARRAYS = {
     "joint_screw": "joint_screw",
     "tip_position": "tip_position",
@@ -153,12 +157,13 @@ def _unmounted(frames: Float[np.ndarray, "..."]) -> Float[np.ndarray, "..."]:
 
 def _check_counts(arrays: dict[str, np.ndarray], path: str | PathLike) -> None:
     """Names the array with another number of rows than most have."""
-    counts = [len(array) for name, array in arrays.items() if array.ndim and name != "gravity"]
+    rows = {name: len(x) for name, x in arrays.items() if x.ndim and name != "gravity"}
+    counts = list(rows.values())
     usual = max(counts, key=counts.count, default=0)
-    for name, array in arrays.items():
-        if array.ndim and name != "gravity" and len(array) != usual:
+    for name, count in rows.items():
+        if count != usual:
             raise ValueError(
-                f"The array `{name}` in {path} has {len(array)} rows where others have {usual}."
+                f"The array `{name}` in {path} has {count} rows where others have {usual}."
             )
 
 
@@ -171,15 +176,10 @@ def _read(path: str | PathLike, names: tuple[str, ...]) -> dict[str, np.ndarray]
         if not isinstance(file, np.lib.npyio.NpzFile):
             raise ValueError(f"{path} holds one array; an npz file with named arrays is needed.")
         with file:
-            if "schema_version" in file:
-                schema = _array(file, "schema_version", path)
-                if str(schema) != _SCHEMA:
-                    raise ValueError(f"{path} has `schema_version` {schema}; {_SCHEMA} is needed.")
-            for name, unit in _UNITS.items():
-                if name in file and str(_array(file, name, path)) != unit:
-                    raise ValueError(
-                        f"{path} has `{name}` {_array(file, name, path)}; {unit} is needed."
-                    )
+            for name, needed in _METADATA.items():
+                came = str(_array(file, name, path)) if name in file else needed
+                if came != needed:
+                    raise ValueError(f"{path} has `{name}` {came}; {needed} is needed.")
             missing = [name for name in names if name not in file]
             if missing:
                 plural = "s" if len(missing) > 1 else ""
