@@ -22,9 +22,16 @@ from soromox.actuation.laws import (
 )
 from soromox.actuation.parametrised import Parametrised
 from soromox.actuation.transmission import Orientation, SizedTransmission, Transmission
-from soromox.chain.hosts import Host
+from soromox.chain.hosts import Host, JointRouted
 from soromox.numerics import matmul
-from soromox.numerics.checks import ArrayLike, as_array, check_finite, float_dtype, index_of
+from soromox.numerics.checks import (
+    ArrayLike,
+    as_array,
+    check_finite,
+    concrete,
+    float_dtype,
+    index_of,
+)
 from soromox.numerics.parameters import Parameters
 
 
@@ -102,25 +109,45 @@ def needs_matching_dofs(transmission: Any, host: Host) -> None:
         )
 
 
+def needs_one_chart(transmission: Any, host: Host) -> None:
+    """A coordinate that is read must not depend on a rotation vector."""
+    routing = concrete(transmission.params.routing_matrix)
+    if isinstance(host, JointRouted) or routing is None:
+        return
+    vectors = eqx.filter_eval_shape(host.mechanics).chain.rotation_vectors
+    for start in (v - host.num_dofs + routing.shape[1] for v in vectors):
+        if start >= 0 and np.any(routing[:, start : start + 3]):
+            raise ValueError(
+                f"`routing_matrix` has entries for dofs {start} ... {start + 2}, the rotation "
+                "vector of a spherical or free joint: such a coordinate jumps where the vector "
+                "passes half a turn. Only laws whose effort depends on the control alone, such as "
+                "DirectEffort, may act along it."
+            )
+
+
 class AffineGeneralizedCoordinateTransmission(SizedTransmission, Parametrised):
     """`y = R (q - q_ref) + y_0` over the internal dofs, on any host; `A = R^T`.
 
-    Rows are free: they may skip joints and need not be independent.
+    Rows are free: they may skip joints and need not be independent. Only feedforward laws act along
+    rows with entries for a rotation vector (of a spherical or free joint), as the coordinate jumps
+    where the vector passes half a turn.
     """
 
     orientation: ClassVar[Orientation] = "generic"
     requirements: ClassVar[tuple] = (needs_matching_dofs,)
+    reading_requirements: ClassVar[tuple] = (needs_one_chart,)
 
     params: AffineGeneralizedCoordinateTransmissionParams
 
     @classmethod
     def linear(
-        cls, num_dofs: int, joints: Sequence[SupportsIndex], coefficients: ArrayLike
+        cls, num_dofs: SupportsIndex, joints: Sequence[SupportsIndex], coefficients: ArrayLike
     ) -> "AffineGeneralizedCoordinateTransmission":
         """One coordinate `sum_k coefficients[k] q[joints[k]]` on `num_dofs` internal dofs.
 
         Coefficients of a joint that is named twice add up.
         """
+        num_dofs = index_of(num_dofs, "num_dofs")
         joints = tuple(index_of(joint, "joints") for joint in joints)
         for joint in joints:
             if not 0 <= joint < num_dofs:

@@ -16,7 +16,7 @@ from equinox import AbstractVar
 from jaxtyping import Array, Float, Scalar
 
 from soromox.actuation.channels import ActuatorMetadata, at_rest, channel_bounds, check_bounds
-from soromox.actuation.laws import EffortModel, RestoringLaw, StatefulLaw, num_states
+from soromox.actuation.laws import EffortModel, RestoringLaw, StatefulLaw, layers, num_states
 from soromox.actuation.parametrised import Composed
 from soromox.actuation.transmission import Transmission, check_dtype, sign
 from soromox.chain.hosts import Host
@@ -185,9 +185,17 @@ class Actuator(Composed):
             is_leaf=lambda node: node is self.effort_model,
         )
 
+    def check_requirements(self, robot: Host) -> None:
+        """Raises if the robot cannot carry the numbers of this actuator's transmission."""
+        self.transmission.check_requirements(robot, self._reads_coordinate)
+
+    @property
+    def _reads_coordinate(self) -> bool:
+        return self.num_channels == 0 or not self.effort_model.is_feedforward
+
     def install_check(self, robot: Host) -> None:
         """Raises if the robot cannot carry this actuator, before anything is computed."""
-        self.transmission.install_check(robot)
+        self.transmission.install_check(robot, self._reads_coordinate)
         count = self.transmission.num_coordinates(robot)
         if self.num_channels not in (0, count):
             raise ValueError(
@@ -200,6 +208,7 @@ class Actuator(Composed):
         if self.num_channels:
             y = jax.ShapeDtypeStruct((count,), robot.dtype)
             law = self.effort_model
+            _check_orientation(law, self.transmission)
             variables = count * (1 + num_states(law))
             if self.state_variables.shape != (variables,):
                 raise ValueError(
@@ -213,6 +222,16 @@ class Actuator(Composed):
                     f"for {count} channels; its numbers must be scalars or have one entry for "
                     "each channel."
                 )
+
+
+def _check_orientation(law: EffortModel, transmission: Transmission) -> None:
+    for layer in layers(law):
+        if transmission.orientation not in layer.orientations:
+            raise ValueError(
+                f"`{type(layer).__name__}` is for coordinates that are "
+                f"{' or '.join(layer.orientations)}, but those of "
+                f"`{type(transmission).__name__}` are {transmission.orientation}."
+            )
 
 
 class PassiveElement(Composed):

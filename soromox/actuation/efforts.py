@@ -211,7 +211,7 @@ class McKibbenMuscle(RestoringLaw, RestrictedControl):
         return positive_part(pressure * area + self.deflated_stiffness * extension)
 
 
-class PotentialEffort(RestoringLaw):
+class PotentialEffort(RestoringLaw, RestrictedControl):
     """`lambda = dU/dx + dR/dxd`, from a potential U [J] and a dissipation potential R [W].
 
     With U(x) and a convex R(xd) >= 0 that is least at rest, the law is passive.
@@ -238,7 +238,15 @@ class PotentialEffort(RestoringLaw):
         """
         self.potential = _function(potential, "potential")
         self.dissipation = None if dissipation is None else _function(dissipation, "dissipation")
+        check_truth(controlled, "controlled")
         self.controlled = controlled
+
+    @property
+    def restriction(self) -> str:
+        return "the control must be finite."
+
+    def is_valid(self, control: Float[Array, " channels"]) -> Bool[Array, ""]:
+        return jnp.all(jnp.isfinite(control))
 
     def incremental_potential(
         self,

@@ -1,12 +1,13 @@
 """Laws between control, coordinate and effort: what a new actuator law derives from."""
 
 import abc
-from typing import ClassVar
+from typing import ClassVar, get_args
 
 import jax.numpy as jnp
 from equinox import AbstractVar
 from jaxtyping import Array, Bool, Float
 
+from soromox.actuation.transmission import Orientation
 from soromox.numerics.parameters import Parameters
 
 
@@ -17,10 +18,12 @@ class EffortModel(Parameters):
     - `control_is_target` declares that the control is a target for the coordinate (for a
       `RestoringLaw` the extension), which gives no load where they are equal: `static_equilibrium`
       lets loads grow from there, instead of from a control of zero.
+    - `orientations` declares the kinds of coordinate that the law makes sense on.
     """
 
     is_feedforward: ClassVar[bool] = False
     control_is_target: ClassVar[bool] = False
+    orientations: ClassVar[tuple[Orientation, ...]] = get_args(Orientation)
 
     @abc.abstractmethod
     def effort(
@@ -79,7 +82,13 @@ class RestrictedControl(EffortModel):
         """Whether the law accepts this command; NaN must fail."""
 
 
-class StatefulLaw(EffortModel):
+class WrappedLaw(EffortModel):
+    """A law that acts through another one, `law`, and refuses the commands that it refuses."""
+
+    law: AbstractVar[EffortModel]
+
+
+class StatefulLaw(WrappedLaw):
     """A law with memory: states that a control drives, and the law that they command.
 
     `dz/dt = state_derivative(z, u, y, yd)`; the effort is that of `law` under the control
@@ -90,8 +99,6 @@ class StatefulLaw(EffortModel):
     The command must be finite, and one that `law` accepts: a law without states is asked about what
     it makes of the command. Derive from `RestrictedControl` too for a restriction of its own.
     """
-
-    law: AbstractVar[EffortModel]
 
     @property
     @abc.abstractmethod
@@ -146,28 +153,39 @@ def state_rates(
     return jnp.concatenate([rate, commanded])
 
 
+def layers(law: EffortModel) -> tuple[EffortModel, ...]:
+    """A law and those it acts through, outermost first."""
+    return (law, *layers(law.law)) if isinstance(law, WrappedLaw) else (law,)
+
+
 def is_restricted(law: EffortModel) -> bool:
     """Whether there are commands that a law refuses."""
-    return isinstance(law, RestrictedControl | StatefulLaw)
+    return any(isinstance(layer, RestrictedControl | StatefulLaw) for layer in layers(law))
+
+
+def checks_traced_control(law: EffortModel) -> bool:
+    """Whether a refused command would give a plausible load, so that traced calls must check."""
+    restricted = [layer for layer in layers(law) if isinstance(layer, RestrictedControl)]
+    return any(layer.checks_traced_control for layer in restricted)
 
 
 def accepts(law: EffortModel, control: Float[Array, " channels"]) -> Bool[Array, ""]:
-    """Whether a law, and the laws it commands, accept a command."""
+    """Whether a law, and the laws it acts through, accept a command."""
     valid = law.is_valid(control) if isinstance(law, RestrictedControl) else jnp.asarray(True)
-    if not isinstance(law, StatefulLaw):
-        return valid
-    valid = valid & jnp.all(jnp.isfinite(control))
-    if law.num_states == 0:
-        control = law.drive(jnp.zeros((0, *control.shape), control.dtype), control)
-    return valid & accepts(law.law, control)
+    if isinstance(law, StatefulLaw):
+        valid = valid & jnp.all(jnp.isfinite(control))
+        if law.num_states == 0:
+            control = law.drive(jnp.zeros((0, *control.shape), control.dtype), control)
+    return valid & accepts(law.law, control) if isinstance(law, WrappedLaw) else valid
 
 
 def restriction(law: EffortModel) -> str:
-    """What a command of a law, and of the laws it commands, must be, in sentences."""
-    sentences = [law.restriction] if isinstance(law, RestrictedControl) else []
-    if isinstance(law, StatefulLaw):
-        sentences += ["the command must be finite."] if not sentences else []
-        sentences += [restriction(law.law)] if is_restricted(law.law) else []
+    """What a command of a law, and of the laws it acts through, must be, in sentences."""
+    sentences = [
+        layer.restriction if isinstance(layer, RestrictedControl) else "the command must be finite."
+        for layer in layers(law)
+        if isinstance(layer, RestrictedControl | StatefulLaw)
+    ]
     return " ".join(dict.fromkeys(sentences))
 
 

@@ -23,9 +23,10 @@ from soromox.actuation.core import (
 from soromox.actuation.impedance import AbstractImpedance
 from soromox.actuation.laws import (
     EffortModel,
-    RestrictedControl,
     accepts,
+    checks_traced_control,
     is_restricted,
+    layers,
     restriction,
 )
 from soromox.actuation.states import backward_euler
@@ -175,8 +176,7 @@ def checked_control(
     for actuator, part in _driven(robot):
         law, name = actuator.effort_model, f"u[{part.start}:{part.stop}]"
         valid = refuse_known(law, commands[part], name)
-        checks = isinstance(law, RestrictedControl) and law.checks_traced_control
-        if checks and concrete(valid) is None:
+        if checks_traced_control(law) and concrete(valid) is None:
             commands = eqx.error_if(commands, ~valid, _refusal(law, name))
     return commands
 
@@ -346,7 +346,7 @@ def idle_control(robot: ActuatedHost, y: Float[Array, " coordinates"]) -> Float[
     """The controls from which loads start to grow, at the coordinates of all loads."""
     starts = []
     for actuator, part in _driven(robot):
-        law = actuator.effort_model
+        law = layers(actuator.effort_model)[-1]  # the one that the control is meant for
         seen = law_sign(actuator.transmission, law) * y[part]
         starts.append(seen if law.control_is_target else jnp.zeros_like(seen))
     return _join(starts, y.dtype)

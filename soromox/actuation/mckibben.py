@@ -226,9 +226,13 @@ class ArticulatedMcKibbenActuator(Actuator):
         return pressure * (3 * length**2 - thread**2) / (4 * np.pi * turns**2)
 
     def attachments(
-        self, robot: Host, q: Float[Array, " dofs"]
+        self, robot: Host, q: ArrayLike
     ) -> tuple[Float[Array, "muscles 3"], Float[Array, "muscles 3"]]:
-        """World positions [m] of the fixed and the moving end of each muscle."""
+        """World positions [m] of the fixed and the moving end of each muscle, for drawing.
+
+        Raises `ValueError` for wrong shapes.
+        """
+        q = as_array(q, "q", robot.dtype, (robot.num_dofs,))
         return self.transmission.attachments(robot, q)
 
 

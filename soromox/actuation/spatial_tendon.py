@@ -195,9 +195,12 @@ class SpatialTendonTransmission(SizedTransmission, Parametrised):
         )
 
     @eqx.filter_jit
-    def path_points(self, robot: Host, q: Float[Array, " dofs"]) -> Float[Array, "points 3"]:
-        """World positions [m] of all points, in the order of the elements."""
-        params = self.params
+    def path_points(self, robot: Host, q: ArrayLike) -> Float[Array, "points 3"]:
+        """World positions [m] of all points, in the order of the elements.
+
+        Raises `ValueError` for wrong shapes.
+        """
+        q, params = _configuration(robot, q), self.params
         groups = []
         if params.points.shape[0]:
             links = tuple(slot.target for slot in self.layout if slot.kind == "waypoint")
@@ -216,9 +219,12 @@ class SpatialTendonTransmission(SizedTransmission, Parametrised):
         return jnp.concatenate(groups)[np.argsort(order)]
 
     @eqx.filter_jit
-    def path_lengths(self, robot: Host, q: Float[Array, " dofs"]) -> Float[Array, " tendons"]:
-        """The length [m] of the straight segments of each tendon."""
-        return self._segment_sums(robot, q, self.segments)
+    def path_lengths(self, robot: Host, q: ArrayLike) -> Float[Array, " tendons"]:
+        """The length [m] of the straight segments of each tendon.
+
+        Raises `ValueError` for wrong shapes.
+        """
+        return self._segment_sums(robot, _configuration(robot, q), self.segments)
 
     def coordinates(self, robot: Host, q: Float[Array, " dofs"]) -> Float[Array, " tendons"]:
         # segments within one link have a constant length and drop out exactly
@@ -259,6 +265,11 @@ def _collect(
     if not paths:
         raise ValueError("A spatial tendon needs at least one path of elements.")
     for path in paths:
+        if not isinstance(path, Sequence):
+            raise TypeError(
+                "A spatial tendon needs a list of elements for each path, as in "
+                f"`SpatialTendonTransmission([a, b])`, got {type(path).__name__}."
+            )
         _check_path(path)
     every = [element for path in paths for element in path]
     waypoints = [element.point for element in every if isinstance(element, Waypoint)]
@@ -300,6 +311,10 @@ def _slot(element: Element, path: int) -> _Slot:
     if isinstance(element, MaterialPoint):
         return _Slot("material", 0, path)
     return _Slot("joint", element.joint, path)
+
+
+def _configuration(robot: Host, q: ArrayLike) -> Float[Array, " dofs"]:
+    return as_array(q, "q", float_dtype(q), (robot.num_dofs,))
 
 
 def _base_points(

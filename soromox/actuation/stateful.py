@@ -13,10 +13,10 @@ from soromox.actuation.laws import (
     RestoringLaw,
     RestrictedControl,
     StatefulLaw,
-    accepts,
+    WrappedLaw,
     check_law,
-    restriction,
 )
+from soromox.actuation.transmission import Orientation
 from soromox.numerics.checks import (
     ArrayLike,
     check_non_negative,
@@ -76,10 +76,12 @@ class PressureDynamics(StatefulLaw, RestrictedControl):
     r"""Gas in a chamber behind a valve; for transmissions whose coordinate y is its volume [m^3].
 
     The state is the gauge pressure p [Pa], the control the gauge pressure u > -p_a before the
-    valve; without volume (`V_0 + y <= 0`) the pressure is NaN. With
+    valve; without volume (`V_0 + y <= 0`) or below vacuum its rate is NaN. With
     $(V_0 + y)\,\dot p = p_a\,C\,(u - p) - (p + p_a)\,\dot y$ (isothermal ideal gas) and the
     conductance C of inflow where u > p, of outflow elsewhere.
     """
+
+    orientations: ClassVar[tuple[Orientation, ...]] = ("generic",)
 
     law: EffortModel
     inflow_conductance: Float[Array, "*channels"]  # [m^3/(s Pa)], of gas at atmospheric pressure
@@ -133,7 +135,8 @@ class PressureDynamics(StatefulLaw, RestrictedControl):
         squeeze = (pressure + self.atmospheric_pressure) * velocity
         rate = self.atmospheric_pressure * flow - squeeze
         volume = self.dead_volume + coordinate
-        return (rate / jnp.where(volume > 0, volume, jnp.nan))[None]
+        is_gas = (volume > 0) & (pressure > -self.atmospheric_pressure)
+        return (rate / jnp.where(is_gas, volume, jnp.nan))[None]
 
     @property
     def restriction(self) -> str:
@@ -283,7 +286,7 @@ class HillMuscle(RestoringLaw, RestrictedControl):
         return self.maximum_force * (active + self.passive_force(length))
 
 
-class CapstanFriction(RestoringLaw, RestrictedControl):
+class CapstanFriction(RestoringLaw, WrappedLaw):
     r"""Coulomb friction of a cable around a guide, between its drive and the body.
 
     $\lambda = \lambda_{law}\,e^{\mu \theta \tanh(\dot x / v_s)}$: less than the drive gives
@@ -314,13 +317,6 @@ class CapstanFriction(RestoringLaw, RestrictedControl):
         check_non_negative(self.friction_coefficient, "friction_coefficient")
         check_non_negative(self.wrap_angle, "wrap_angle")
         check_positive(self.slip_speed, "slip_speed")
-
-    @property
-    def restriction(self) -> str:
-        return restriction(self.law) or "any command."
-
-    def is_valid(self, control: Float[Array, " channels"]) -> Bool[Array, ""]:
-        return accepts(self.law, control)
 
     def load(
         self,

@@ -28,10 +28,13 @@ class Transmission(Parameters):
       path shortens (`y = -length`), `"generic"` for anything else.
     - `requirements`: functions of `(transmission, host)` that raise when the host cannot carry it;
       called at installation and when an update replaces numbers.
+    - `reading_requirements`: the same, for all but actuators whose effort depends on their control
+      alone.
     """
 
     orientation: AbstractClassVar[Orientation]
     requirements: ClassVar[tuple[Callable[["Transmission", Host], None], ...]] = ()
+    reading_requirements: ClassVar[tuple[Callable[["Transmission", Host], None], ...]] = ()
 
     @abc.abstractmethod
     def coordinates(self, robot: Host, q: Float[Array, " dofs"]) -> Float[Array, " coordinates"]:
@@ -61,19 +64,22 @@ class Transmission(Parameters):
             return self.size
         return coordinate_shape(self, robot).shape[0]
 
-    def check_requirements(self, robot: Host) -> None:
-        """Raises `TypeError` or `ValueError` if one of the `requirements` is not met."""
-        for requirement in self.requirements:
+    def check_requirements(self, robot: Host, is_read: bool = True) -> None:
+        """Raises `TypeError` or `ValueError` if one of the `requirements` is not met.
+
+        `is_read` is whether something depends on the coordinate.
+        """
+        for requirement in self.requirements + self.reading_requirements * is_read:
             requirement(self, robot)
 
-    def install_check(self, robot: Host) -> None:
+    def install_check(self, robot: Host, is_read: bool = True) -> None:
         """Raises `TypeError` or `ValueError` if the robot cannot carry this transmission."""
         if self.orientation not in get_args(Orientation):
             raise ValueError(
                 f"`orientation` of `{type(self).__name__}` must be one of "
                 f"{', '.join(get_args(Orientation))}, got {self.orientation!r}."
             )
-        self.check_requirements(robot)
+        self.check_requirements(robot, is_read)
         check_dtype(self, robot)
         if isinstance(self, SizedTransmission):
             return  # tracing the kinematics of every tendon of a hand would take seconds

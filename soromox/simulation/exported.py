@@ -54,6 +54,8 @@ def export(
     Raises `ValueError` for a multi-step scheme, an unknown platform, and for numbers of steps that
     are not positive.
     """
+    if not isinstance(platforms, Sequence):
+        raise TypeError(f"`platforms` needs a list of names, got {platforms!r}.")
     platforms = (platforms,) if isinstance(platforms, str) else tuple(platforms)
     unknown = [name for name in platforms if name not in _PLATFORMS]
     if unknown or not platforms:

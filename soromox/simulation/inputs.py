@@ -99,6 +99,11 @@ def check_history(scheme: AbstractScheme, state: SystemState) -> None:
             f"`scheme_state` holds {len(history.q)} points before the present one, "
             f"{type(scheme).__name__} needs {needed}; None starts it anew."
         )
+    for past, now in ((history.q, state.q), (history.qd, state.qd)):
+        if past.shape[1:] != now.shape:
+            raise ValueError(
+                f"`scheme_state` is that of a robot with {past.shape[-1]} dofs, not {now.size}."
+            )
 
 
 class TimeFunction(eqx.Module):

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from soromox.actuation import ActuatedHost, loads
-from soromox.numerics.checks import ArrayLike, as_array
+from soromox.numerics.checks import ArrayLike, as_array, check_finite, concrete
 from soromox.simulation import implicit
 from soromox.simulation.equilibrium import Statics
 from soromox.simulation.inputs import (
@@ -21,7 +21,7 @@ from soromox.simulation.inputs import (
     in_dtype,
 )
 from soromox.simulation.schemes import AbstractScheme
-from soromox.simulation.state import SystemState
+from soromox.simulation.state import RESULTS, SystemState, first_failure
 
 
 def linearize(
@@ -29,7 +29,8 @@ def linearize(
 ) -> tuple[Float[Array, "states states"], Float[Array, "states channels"]]:
     """`A = df/dy`, `B = df/du` of `dy/dt = f(y, u)`, `y = [q; qd]`.
 
-    Exact derivatives. Raises `ValueError` for wrong shapes and refused commands.
+    Exact derivatives. Raises `ValueError` for wrong shapes, for NaN and for refused commands; in a
+    traced call a refused command that would give a plausible load ends the program with an error.
     """
     robot, (q, qd, u) = _at_door(robot, q=q, qd=qd, u=u)
     return _linearize(robot, q, qd, u)
@@ -62,28 +63,37 @@ def linearize_step(
 
     The derivative of the step itself, by the implicit function theorem; multi-step schemes give
     that of their starting step. States of stateful laws start at those of `state`.
-    Raises `ValueError` for wrong shapes and non-positive `dt`.
+
+    Raises `ValueError` for wrong shapes and non-positive `dt`, and `RuntimeError` if the step
+    fails; in a traced call both end the program with an error.
     """
     state = checked_state(robot, state, "state")
     dt = checked_step_length(dt, state.y.dtype)
     control = checked_control(robot, state, u)
     scheme = checked_scheme(scheme)
     robot, states = in_dtype(robot, state.y.dtype), checked_states(robot, state)
-    return _linearize_step(robot, state.y, states, control, dt, scheme)
+    matrices, result = _linearize_step(robot, state.y, states, control, dt, scheme)
+    if first_failure(result) is not None:
+        code = RESULTS(int(result))
+        raise RuntimeError(f"The step to linearize failed ({code.name}). {code.message}")
+    if concrete(result) is None:
+        failed = result != RESULTS.successful
+        return eqx.error_if(matrices, failed, "The step to linearize failed.")
+    return matrices
 
 
 @eqx.filter_jit
 def _linearize_step(
     robot: ActuatedHost, y: Array, states: Array, u: Array, dt: Array, scheme: AbstractScheme
-) -> tuple[Array, Array]:
+) -> tuple[tuple[Array, Array], Array]:
     mechanics, n = robot.mechanics(), robot.num_dofs
 
-    def advance(y: Array, u: Array) -> Array:
+    def advance(y: Array, u: Array) -> tuple[Array, Array]:
         point = implicit.start(scheme, y[:n], y[n:], states)
         new = implicit.step(robot, mechanics, scheme, point, dt, lambda node: (u, None))
-        return jnp.concatenate([new.q, new.qd])
+        return jnp.concatenate([new.q, new.qd]), new.result
 
-    return jax.jacfwd(advance, argnums=(0, 1))(y, u)
+    return jax.jacfwd(advance, argnums=(0, 1), has_aux=True)(y, u)
 
 
 class Modes(NamedTuple):
@@ -97,7 +107,7 @@ def natural_modes(robot: ActuatedHost, q: ArrayLike, u: ArrayLike | None = None)
     """Natural frequencies and modes about the equilibrium `q` under control `u`.
 
     K is the symmetric part of the derivative of the static force. A negative frequency `-w` marks
-    an unstable mode, growing as `exp(w t)`. Raises `ValueError` for wrong shapes.
+    an unstable mode, growing as `exp(w t)`. Raises as `linearize` does.
     """
     robot, (q, u) = _at_door(robot, q=q, u=u)
     return _natural_modes(robot, q, u)
@@ -123,6 +133,8 @@ def _at_door(robot: ActuatedHost, **inputs: ArrayLike | None) -> tuple[ActuatedH
         else as_array(value, name, dtype, (robot.num_dofs,))
         for name, value in inputs.items()
     ]
+    for name, array in zip(inputs, arrays, strict=True):
+        check_finite(array, name)
     robot = in_dtype(robot, dtype)
-    loads.check_known_control(robot, arrays[-1])  # `u`
-    return robot, arrays
+    *place, u = arrays
+    return robot, [*place, loads.checked_control(robot, u)]

@@ -137,8 +137,10 @@ def rollout_to(
     dtype = state.y.dtype
     step_length = checked_step_length(dt, dtype)
     span, num_steps = _span(state, t1, num_steps, dt, step_length)
+    save_every = whole_number(save_every, "`save_every` must be a positive integer")
+    control_every = whole_number(control_every, "`control_every` must be a positive integer")
     for name, every in (("save_every", save_every), ("control_every", control_every)):
-        if every < 1 or num_steps % every:
+        if num_steps % every:
             raise ValueError(f"`{name}` must divide the {num_steps} steps, got {every}.")
     if controller is not None and u is not None:
         raise ValueError("Give either `u` or `controller`.")
@@ -161,8 +163,8 @@ def rollout_to(
     tau_ext = checked_signal(tau_ext, "tau_ext", dtype, robot.num_dofs, num_steps)
     plan = _Plan(
         num_steps,
-        int(save_every),
-        int(control_every),
+        save_every,
+        control_every,
         scheme,
         Progress(num_steps) if progress else None,
         adaptive,

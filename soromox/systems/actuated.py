@@ -123,7 +123,7 @@ class Actuated(Transmissions):
         return pick(self.actuators, index, "actuators")
 
     def _with_actuator(self: SelfT, index: int, actuator: Actuator) -> SelfT:
-        actuator.transmission.check_requirements(self)
+        actuator.check_requirements(self)
         return with_actuator(self, index, actuator)
 
     def _element(self, index: int) -> PassiveElement:

@@ -34,6 +34,7 @@ _FROM_HANGING = np.array([[0.0, 0.0, -1.0], [0.0, 1.0, 0.0], [1.0, 0.0, 0.0]])
 _METADATA = {
     "schema_version": "mckibben_umarm_params_v1",
     "length_unit": "m",
+    "mass_unit": "kg",
     "angle_unit": "rad",
     "pressure_unit": "Pa",
 }

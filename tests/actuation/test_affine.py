@@ -13,8 +13,11 @@ from soromox.actuation import (
     AffineJointTransmission,
     ArticulatedTendonActuator,
     ArticulatedTendonTransmissionParams,
+    DisplacementControl,
     IdentityActuator,
+    TransmissionImpedance,
 )
+from soromox.systems import GVS, GVSSegment, JointSpec, LinkSpec
 from tests.hosts import floating_arm, floating_pendulum, hand, pendulum
 from tests.transmissions import TRANSMISSIONS
 
@@ -65,9 +68,31 @@ def test_bad_linear_rows_are_refused(joints, coefficients, error, message):
         AffineJointTransmission.linear(3, joints, coefficients)
 
 
-def test_joints_must_be_whole_numbers():
-    with pytest.raises(TypeError):
+def test_counts_must_be_whole_numbers():
+    with pytest.raises(TypeError, match="joints"):
         AffineJointTransmission.linear(3, (1.5,), (1.0,))
+    with pytest.raises(TypeError, match="num_dofs"):
+        AffineJointTransmission.linear(3.0, (1,), (1.0,))
+
+
+def test_only_feedforward_laws_act_along_a_rotation_vector():
+    """Its coordinates jump at half a turn, which a constant torque along them does not see."""
+    link = LinkSpec.circular(length=0.2, radius=0.02, density=1000.0)
+    joints = JointSpec.spherical(), JointSpec.revolute("z")
+    segments = [GVSSegment(link, joint) for joint in joints]
+    routing = np.array([[0.0, 0.1, 0.0, 0.1]])
+    torque = AffineGeneralizedCoordinateActuator.from_routing(routing)
+    robot = GVS.from_segments(segments, actuators=torque)
+    np.testing.assert_array_equal(robot.actuation_force(np.zeros(4), [2.0]), [0, 0.2, 0, 0.2])
+    assert robot.update_actuator_params(0).num_actuators == 1
+    spring = TransmissionImpedance(torque.transmission, 1.0)
+    for refused in (
+        lambda: robot.add_transmission(torque.transmission),
+        lambda: robot.attach_actuator(0, DisplacementControl(1.0)),
+        lambda: GVS.from_segments(segments, passive_elements=spring),
+    ):
+        with pytest.raises(ValueError, match=r"entries for dofs 0 ... 2, the rotation vector"):
+            refused()
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import pytest
 from soromox.actuation import (
     AffineJointTransmission,
     ArticulatedTendonTransmission,
+    CapstanFriction,
     DirectEffort,
     DisplacementControl,
     EffortModel,
@@ -16,6 +17,7 @@ from soromox.actuation import (
     LinearJoint,
     McKibbenMuscle,
     PotentialEffort,
+    SaturatedControl,
     SpatialTendonTransmission,
     TransmissionActuator,
     Waypoint,
@@ -205,6 +207,12 @@ REFUSED = {
     "infinite force": (ForceControl(allow_compressive_force=True), np.inf, "must be finite"),
     "NaN target": (DisplacementControl(1.0), np.nan, "target must be finite"),
     "NaN pressure": (MUSCLE, np.nan, "pressure must be finite"),
+    "NaN in a potential": (
+        PotentialEffort(lambda x, u: u * x, controlled=True),
+        np.nan,
+        "control must be finite",
+    ),
+    "inner law": (CapstanFriction(ForceControl(), 0.1, 1.0), -1.0, "must not be negative"),
 }
 
 
@@ -218,8 +226,17 @@ def test_refused_commands(name):
     assert loads.controls_valid(robot, None)
 
 
-def test_a_refused_force_raises_when_traced():
-    robot = pendulum(actuators=TransmissionActuator(length(), ForceControl()))
+@pytest.mark.parametrize(
+    "law",
+    [
+        ForceControl(),
+        SaturatedControl(ForceControl(), -5.0, 5.0),
+        CapstanFriction(ForceControl(), 0.0, 0.0),
+    ],
+    ids=lambda law: type(law).__name__,
+)
+def test_a_refused_force_raises_when_traced(law):
+    robot = pendulum(actuators=TransmissionActuator(length(), law))
     force = eqx.filter_jit(loads.actuation_force)
     assert force(robot, Q, one(1.0), QD)[0] == -0.02
     with pytest.raises(Exception, match="must not be negative"):

@@ -43,6 +43,12 @@ def tendon_on(joint: JointSpec):
     return rigid_gvs(joint).add_transmission(SpatialTendonTransmission([LinearJoint(0, 1.0)]))
 
 
+def gear_on(joint: JointSpec, dof: int):
+    robot = rigid_gvs(joint)
+    row = AffineJointTransmission.linear(robot.num_internal_dofs, (dof,), (1.0,))
+    return robot.add_transmission(row)
+
+
 def driven(law, **options):
     return gear().attach_actuator(0, law, **options)
 
@@ -71,6 +77,8 @@ REFUSED = {
     "linear size mismatch": lambda: gear((0, 1), (0.1,)),
     "linear joint -1": lambda: gear((-1,)),
     "linear joint 99": lambda: gear((99,)),
+    "linear spherical joint": lambda: gear_on(JointSpec.spherical(), 1),
+    "linear hard joint": lambda: gear_on(JointSpec.fixed(), 1),  # it has no dof to name
     "linear nan coef": lambda: gear((0,), (NAN,)),
     "linear inf coef": lambda: gear((0,), (INF,)),
     "linear float index": lambda: gear((0.5,)),
@@ -133,8 +141,6 @@ REFUSED = {
 # where we differ, or where there is nothing of the kind here
 NOT_OURS = {
     "spatial link -1 (world/root)",  # a waypoint on the base
-    "linear spherical joint",  # affine coordinates are of dofs, on any host
-    "linear hard joint",  # a fixed joint has no dof to name
     "None actor",
     "jac wrong size",
     "jac float32 out array",
@@ -208,6 +214,8 @@ def test_accepted():
     np.testing.assert_allclose(only_joint.transmission_displacement(0, q), 0.03)
     apart = tendon(one, two, LinearJoint(0, 0.1))  # a joint that the path does not end at
     assert apart.transmission_displacement_jacobian(0, q).shape == (3,)
+    assert gear_on(JointSpec.spherical(), 3)[1] == 1  # the hinge behind a ball
+    assert gear_on(JointSpec.fixed(), 0)[1] == 1
     assert muscle(minimum_pressure=-1.0).num_actuators == 1
     assert muscle(thread_length=0.05).num_actuators == 1  # shorter than the muscle
     for pressure in (0.0, -1.0, -5e5):

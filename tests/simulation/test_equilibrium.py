@@ -1,10 +1,15 @@
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from soromox.actuation import (
+    CapstanFriction,
     DisplacementControl,
+    ForceControl,
+    IdentityActuator,
+    SaturatedControl,
     ThreadlikeActuator,
     ThreadlikeRouting,
     TransmissionActuator,
@@ -100,6 +105,12 @@ def test_a_stiff_cable_on_a_soft_rod_has_one_equilibrium(young_modulus):
         assert tension > 0
         np.testing.assert_allclose(-y, 0.195 + tension / 1e9, rtol=1e-14)
     np.testing.assert_allclose(found[0].q, found[1].q, rtol=1e-8)
+    for law in (
+        SaturatedControl(DisplacementControl(1e9), 0.0, 1.0),
+        CapstanFriction(DisplacementControl(1e9), 0.1, 1.0),
+    ):
+        wrapped = robot.attach_actuator(0, law).static_equilibrium([0.195], steps=5)
+        np.testing.assert_allclose(wrapped.q, found[0].q, rtol=1e-8)
 
 
 def test_a_robot_without_stiffness_is_neutral():
@@ -149,6 +160,26 @@ def test_linear_models_of_a_linear_robot_are_its_matrices():
     inverse = np.linalg.inv(np.eye(2) - 0.1 * system_matrix())
     np.testing.assert_allclose(A_d, inverse, atol=1e-13)
     np.testing.assert_allclose(B_d, 0.1 * inverse @ B, atol=1e-13)
+
+
+def test_a_linear_model_of_what_is_no_step_is_refused():
+    robot = oscillator(actuators=IdentityActuator(1, ForceControl()))
+    state = SystemState(t=0.0, y=[0.3, -0.2])
+    with pytest.raises(RuntimeError, match="rejected_command"):
+        linearize_step(robot, state, [-1.0], dt=0.1)
+    with pytest.raises(ValueError, match="must not be negative"):
+        linearize(robot, [0.3], [-0.2], [-1.0])
+    with pytest.raises(ValueError, match="`q` must be finite"):
+        natural_modes(robot, [np.nan], [1.0])
+    model = eqx.filter_jit(lambda u, dt: linearize_step(robot, state, u, dt=dt))
+    expected = linearize_step(robot, state, [1.0], dt=0.1)[0]
+    np.testing.assert_allclose(model(jnp.ones(1), 0.1)[0], expected, rtol=1e-12)
+    for u, dt in ((-1.0, 0.1), (1.0, -0.1)):
+        with pytest.raises(Exception, match="step to linearize failed"):
+            jax.block_until_ready(model(jnp.full(1, u), jnp.asarray(dt)))
+    traced = eqx.filter_jit(lambda u: linearize(robot, [0.3], [-0.2], u))
+    with pytest.raises(Exception, match="must not be negative"):
+        jax.block_until_ready(traced(jnp.full(1, -1.0)))
 
 
 def test_modes_of_a_hanging_double_pendulum():

@@ -6,6 +6,7 @@ import pytest
 
 from soromox.simulation import BDF2, BDF3, DIRK23, RESULTS, Adaptive, BackwardEuler, SystemState
 from soromox.simulation.checkpointing import split
+from tests.hosts import pendulum
 from tests.simulation.linear_robots import INERTIA, oscillator
 
 
@@ -125,6 +126,8 @@ def test_progress_bar_changes_nothing(capsys):
         ({"t1": 0.4, "dt": 0.1}, "t1 - t0"),
         ({"num_steps": 5, "dt": -0.1}, "`dt` must be positive"),
         ({"num_steps": 5, "dt": 0.1, "save_every": 2}, "`save_every` must divide"),
+        ({"num_steps": 5, "dt": 0.1, "save_every": 0}, "`save_every` must be a positive integer"),
+        ({"num_steps": 5, "dt": 0.1, "control_every": 0}, "`control_every` must be a positive"),
         ({"num_steps": 5, "dt": 0.1, "u": [1.0, 2.0]}, r"`u` needs shape \(1,\)"),
         ({"num_steps": 5, "dt": 0.1, "u": np.zeros((4, 1))}, r"\(5, 1\) with one row per step"),
         ({"num_steps": 5, "dt": 0.1, "tau_ext": [1.0, 2.0]}, "`tau_ext` needs shape"),
@@ -169,6 +172,10 @@ def test_history_belongs_to_its_scheme():
     wrong = eqx.tree_at(lambda s: s.scheme_state, state, jnp.zeros(7))
     with pytest.raises(TypeError, match=r"scheme_state|history"):
         robot.implicit_step(wrong, dt=0.1, scheme=BDF2())
+    other = pendulum().implicit_step(SystemState(0.0, np.zeros(6)), dt=0.1, scheme=BDF2())
+    state = eqx.tree_at(lambda s: s.scheme_state, state, other.scheme_state)
+    with pytest.raises(ValueError, match="`scheme_state` is that of a robot with 3 dofs, not 1"):
+        robot.implicit_step(state, dt=0.1, scheme=BDF2())
 
 
 def test_wrong_states_are_refused():

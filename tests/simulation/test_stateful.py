@@ -15,12 +15,17 @@ from soromox.actuation import (
     ForceControl,
     HillMuscle,
     IdentityActuator,
+    LinearJoint,
     PressureDynamics,
     SaturatedControl,
+    SpatialTendonTransmission,
     StatefulLaw,
+    TransmissionActuator,
 )
+from soromox.actuation.laws import accepts
 from soromox.actuation.states import backward_euler
 from soromox.simulation import BDF2, DIRK33, RESULTS, SystemState
+from tests.hosts import pendulum
 from tests.simulation.linear_robots import INERTIA, oscillator, system_matrix
 
 
@@ -216,6 +221,23 @@ def test_gas_needs_volume_and_no_vacuum(u, y, code):
     assert robot.implicit_step(SystemState(0.0, [y, 0.0]), [u], dt=0.001).result == code
 
 
+def test_gas_starts_above_vacuum():
+    robot = oscillator(actuators=IdentityActuator(1, PressureDynamics(1e-9, dead_volume=1.0)))
+    start = SystemState(0.0, [0.0, 0.0], actuator_state=[-2e5])
+    assert robot.implicit_step(start, [0.0], dt=0.001).result == RESULTS.non_finite
+
+
+@pytest.mark.parametrize(
+    "law",
+    [PressureDynamics(1e-9), FirstOrderActivation(PressureDynamics(1e-9), 0.1)],
+    ids=["gas", "behind a lag"],
+)
+def test_gas_needs_a_volume_for_its_coordinate(law):
+    cable = SpatialTendonTransmission([LinearJoint(0, 0.1)])
+    with pytest.raises(ValueError, match=r"`PressureDynamics` is for .* generic, .* are length"):
+        pendulum(actuators=TransmissionActuator(cable, law))
+
+
 @pytest.mark.parametrize("law", [None, 3.0, ForceControl])
 def test_a_law_commands_a_law(law):
     for make in (
@@ -244,6 +266,7 @@ def test_saturation_and_friction():
     pull = jnp.full(3, 10.0)
     loads = cable.load(pull, zero, jnp.array([-1.0, 0.0, 1.0]))
     np.testing.assert_allclose(loads, 10 * np.exp(0.3 * np.pi * np.array([-1, 0, 1])), rtol=1e-12)
-    assert not cable.is_valid(-pull)
+    assert accepts(cable, pull)
+    assert not accepts(cable, -pull)
     with pytest.raises(TypeError, match="RestoringLaw"):
         CapstanFriction(DirectEffort(), 0.3, 1.0)
