@@ -5,7 +5,9 @@ Three comparisons, each within this run:
 - two segments to a tip error of 1e-4: each scheme with the longest step that reaches it, against
   the best of diffrax's adaptive solvers on `robot.forward_dynamics`;
 - 1 to 16 segments in steps of 10 ms: run time should at most double with the segments (plus what a
-  call costs at all), compile time stay as it is;
+  call costs at all), compile time stay as it is. Once for one arm of 20 cm in ever more segments,
+  once for arms that grow by 10 cm a segment: these swing for longer, so that each step takes more
+  iterations;
 - the first call of a step and of a gradient, and the run time of a gradient over that of the motion.
 """
 
@@ -25,10 +27,10 @@ from timing import measure, report
 jax.config.update("jax_enable_x64", True)
 
 
-def rod(count: int) -> PCS:
-    """Segments of 10 cm and three tendons at 15 mm along all of them."""
+def rod(count: int, segment_length: float = 0.1) -> PCS:
+    """Three tendons at 15 mm along all segments [m]."""
     link = LinkSpec.circular(
-        length=0.1,
+        length=segment_length,
         radius=0.02,
         density=1000.0,
         young_modulus=1e6,
@@ -120,18 +122,25 @@ def compare_at_equal_accuracy() -> None:
 
 
 def growth_with_segments() -> None:
-    rows = {}
-    for count in (1, 2, 4, 8, 16):
-        rows[count] = measure(implicit(rod(count), DIRK22(), 0.01, 1), TENSIONS, limit=2.0)
-        report("rollout of 100 steps", segments=count, scheme="DIRK22", **rows[count])
-    report(
-        "rollout ratios",
-        **{
-            f"run_{b}_over_{a}": rows[b]["fastest"] / rows[a]["fastest"]
-            for a, b in itertools.pairwise(rows)
-        },
-        first_call_16_over_1=rows[16]["first_call"] / rows[1]["first_call"],
-    )
+    counts = (1, 2, 4, 8, 16)
+    arms = {
+        "one arm of 20 cm": [rod(count, 0.2 / count) for count in counts],
+        "10 cm a segment": [rod(count) for count in counts],
+    }
+    for arm, robots in arms.items():
+        rows = {}
+        for count, robot in zip(counts, robots, strict=True):
+            rows[count] = measure(implicit(robot, DIRK22(), 0.01, 1), TENSIONS, limit=2.0)
+            report("rollout of 100 steps", arm=arm, segments=count, scheme="DIRK22", **rows[count])
+        report(
+            "rollout ratios",
+            arm=arm,
+            **{
+                f"run_{b}_over_{a}": rows[b]["fastest"] / rows[a]["fastest"]
+                for a, b in itertools.pairwise(rows)
+            },
+            first_call_16_over_1=rows[16]["first_call"] / rows[1]["first_call"],
+        )
 
 
 def cost_of_gradients() -> None:
