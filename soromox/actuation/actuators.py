@@ -15,7 +15,7 @@ from soromox.actuation.channels import (
 )
 from soromox.actuation.core import Actuator
 from soromox.actuation.efforts import DirectEffort
-from soromox.actuation.laws import EffortModel, check_law
+from soromox.actuation.laws import EffortModel, check_law, control_unit
 from soromox.actuation.transmission import SizedTransmission, Transmission
 from soromox.numerics.checks import ArrayLike, float_dtype
 
@@ -46,7 +46,8 @@ class TransmissionActuator(Actuator):
 
         - `labels`: one name for each coordinate of the transmission, which also fixes their number
           if the transmission does not know it without a robot (one coordinate then by default).
-        - `units`: units of the control, one for all or one for each channel.
+        - `units`: units of the control, one for all or one for each channel; those of the law by
+          default.
         - `bounds`: lower and upper bounds of the control, metadata only; unbounded by default.
         """
         require_parts(transmission, effort_model)
@@ -64,6 +65,9 @@ class TransmissionActuator(Actuator):
         self.lower_bounds, self.upper_bounds = channel_bounds(lower, upper, count, dtype)
         self.state_variables = at_rest(effort_model, count, dtype)
         self.labels = numbered(f"{kind}_effort", count) if labels is None else labels
+        if units is None:
+            effort = "generalized effort" if transmission.orientation == "generic" else "N"
+            units = control_unit(effort_model, transmission) or effort
         self.units = channel_units(units, count)
         self.kind = kind
 

@@ -59,9 +59,8 @@ def numbered(name: str, count: int) -> tuple[str, ...]:
     return tuple(f"{name}_{index}" for index in range(count))
 
 
-def channel_units(units: Sequence[str] | str | None, count: int) -> tuple[str, ...]:
-    """One unit for each channel; one string holds for all, `None` is `"N"`."""
-    units = "N" if units is None else units
+def channel_units(units: Sequence[str] | str, count: int) -> tuple[str, ...]:
+    """One unit for each channel; one string holds for all."""
     units = (units,) * count if isinstance(units, str) else tuple(units)
     if len(units) != count:
         raise ValueError(f"`units` needs one entry for each of {count} channels, got {units}.")

@@ -15,8 +15,20 @@ import jax.numpy as jnp
 from equinox import AbstractVar
 from jaxtyping import Array, Float, Scalar
 
-from soromox.actuation.channels import ActuatorMetadata, at_rest, channel_bounds, check_bounds
-from soromox.actuation.laws import EffortModel, RestoringLaw, StatefulLaw, layers, num_states
+from soromox.actuation.channels import (
+    ActuatorMetadata,
+    at_rest,
+    channel_bounds,
+    check_bounds,
+)
+from soromox.actuation.laws import (
+    EffortModel,
+    LengthLaw,
+    RestoringLaw,
+    StatefulLaw,
+    layers,
+    num_states,
+)
 from soromox.actuation.parametrised import Composed
 from soromox.actuation.transmission import Transmission, check_dtype, sign
 from soromox.chain.hosts import Host
@@ -41,14 +53,17 @@ def law_effort(
     yd: Float[Array, " channels"],
     states: Float[Array, "states channels"] | None = None,
 ) -> Float[Array, " channels"]:
-    """The effort of a law on a transmission, of restoring laws at `sigma y`."""
+    """The effort of a law on a transmission, of restoring laws at `sigma y` (see `LengthLaw`)."""
     if isinstance(law, StatefulLaw):
         if states is None:
             states = jnp.zeros((num_states(law), *control.shape), control.dtype)
         own, inner = states[: law.num_states], states[law.num_states :]
         return law_effort(transmission, law.law, law.drive(own, control), y, yd, inner)
     sigma = law_sign(transmission, law)
-    return sigma * law.effort(control, sigma * y, sigma * yd)
+    x, innermost = sigma * y, layers(law)[-1]
+    if transmission.is_whole and isinstance(innermost, LengthLaw):
+        x = x - innermost.rest_length
+    return sigma * law.effort(control, x, sigma * yd)
 
 
 class ActuatorParams(Parameters):
@@ -208,7 +223,7 @@ class Actuator(Composed):
         if self.num_channels:
             y = jax.ShapeDtypeStruct((count,), robot.dtype)
             law = self.effort_model
-            _check_orientation(law, self.transmission)
+            _check_coordinate(law, self.transmission)
             variables = count * (1 + num_states(law))
             if self.state_variables.shape != (variables,):
                 raise ValueError(
@@ -224,13 +239,18 @@ class Actuator(Composed):
                 )
 
 
-def _check_orientation(law: EffortModel, transmission: Transmission) -> None:
+def _check_coordinate(law: EffortModel, transmission: Transmission) -> None:
+    orientation, name = transmission.orientation, type(transmission).__name__
     for layer in layers(law):
-        if transmission.orientation not in layer.orientations:
+        if orientation not in layer.orientations:
             raise ValueError(
                 f"`{type(layer).__name__}` is for coordinates that are "
-                f"{' or '.join(layer.orientations)}, but those of "
-                f"`{type(transmission).__name__}` are {transmission.orientation}."
+                f"{' or '.join(layer.orientations)}, but those of `{name}` are {orientation}."
+            )
+        if isinstance(layer, LengthLaw) and transmission.is_whole and orientation == "generic":
+            raise ValueError(
+                f"`{type(layer).__name__}` is for lengths, but the coordinates of this `{name}` "
+                "are volumes."
             )
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Scalar
 
 from soromox.actuation.laws import (
+    LengthLaw,
     RestoringLaw,
     RestrictedControl,
 )
@@ -55,6 +56,7 @@ class ForceControl(RestoringLaw, RestrictedControl):
     clamped). So are NaN and infinite ones.
     """
 
+    unit: ClassVar[str | None] = "N"
     is_feedforward: ClassVar[bool] = True
     checks_traced_control: ClassVar[bool] = True
 
@@ -135,13 +137,15 @@ class DisplacementControl(RestoringLaw, RestrictedControl):
         return load if self.allow_compressive_force else positive_part(load)
 
 
-class McKibbenMuscle(RestoringLaw, RestrictedControl):
+class McKibbenMuscle(LengthLaw, RestrictedControl):
     r"""A braided pneumatic muscle; the control is its gauge pressure P [Pa].
 
     $\lambda = \max(0, \max(0, P - P_{min}) \frac{b^2}{4 \pi n^2} (3 L^2 / b^2 - 1) + K x)$ at length
-    $L = L_0 + x$ (Chou & Hannaford 1996, IEEE T-RA 12(1), 90-102, with the elasticity of the
+    $L = L_0 + x$, the length itself on threadlike paths (Chou & Hannaford 1996, IEEE T-RA 12(1), 90-102, with the elasticity of the
     deflated muscle added). The formula also holds beyond the thread length; a muscle cannot push.
     """
+
+    unit: ClassVar[str | None] = "Pa"
 
     thread_length: Float[Array, "*channels"]  # b [m]
     number_of_turns: Float[Array, "*channels"]  # n
@@ -182,6 +186,11 @@ class McKibbenMuscle(RestoringLaw, RestrictedControl):
 
     def is_valid(self, control: Float[Array, " channels"]) -> Bool[Array, ""]:
         return jnp.all(jnp.isfinite(control))
+
+    @property
+    def rest_length(self) -> Float[Array, "*channels"]:
+        """$L_0$ [m], where `x = 0`."""
+        return self.deflated_equilibrium_length
 
     @property
     def neutral_angle(self) -> float:

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from equinox import AbstractVar
 from jaxtyping import Array, Bool, Float
 
-from soromox.actuation.transmission import Orientation
+from soromox.actuation.transmission import Orientation, Transmission
 from soromox.numerics.parameters import Parameters
 
 
@@ -19,11 +19,13 @@ class EffortModel(Parameters):
       `RestoringLaw` the extension), which gives no load where they are equal: `static_equilibrium`
       lets loads grow from there, instead of from a control of zero.
     - `orientations` declares the kinds of coordinate that the law makes sense on.
+    - `unit` is that of the control, if it is the same on any coordinate.
     """
 
     is_feedforward: ClassVar[bool] = False
     control_is_target: ClassVar[bool] = False
     orientations: ClassVar[tuple[Orientation, ...]] = get_args(Orientation)
+    unit: ClassVar[str | None] = None
 
     @abc.abstractmethod
     def effort(
@@ -60,6 +62,15 @@ class RestoringLaw(EffortModel):
     ) -> Float[Array, " channels"]:
         """The effort on a coordinate that grows with length."""
         return -self.load(control, coordinate, velocity)
+
+
+class LengthLaw(RestoringLaw):
+    """A restoring law of the whole length of a path [m], `rest_length` where `x = 0`.
+
+    On transmissions that measure whole lengths, `load` sees what exceeds the rest length.
+    """
+
+    rest_length: AbstractVar[Float[Array, "*channels"]]
 
 
 class RestrictedControl(EffortModel):
@@ -158,6 +169,16 @@ def layers(law: EffortModel) -> tuple[EffortModel, ...]:
     return (law, *layers(law.law)) if isinstance(law, WrappedLaw) else (law,)
 
 
+def control_unit(law: EffortModel, transmission: Transmission) -> str | None:
+    """The unit of the control along a transmission; `None` if the control is an effort."""
+    declared = [layer.unit for layer in layers(law) if layer.unit is not None]
+    if declared:
+        return declared[0]
+    if layers(law)[-1].control_is_target:
+        return "generalized coordinate" if transmission.orientation == "generic" else "m"
+    return None
+
+
 def is_restricted(law: EffortModel) -> bool:
     """Whether there are commands that a law refuses."""
     return any(isinstance(layer, RestrictedControl | StatefulLaw) for layer in layers(law))
@@ -177,6 +198,29 @@ def accepts(law: EffortModel, control: Float[Array, " channels"]) -> Bool[Array,
         if law.num_states == 0:
             control = law.drive(jnp.zeros((0, *control.shape), control.dtype), control)
     return valid & accepts(law.law, control) if isinstance(law, WrappedLaw) else valid
+
+
+def accepts_states(
+    law: EffortModel,
+    states: Float[Array, "states channels"],
+    control: Float[Array, " channels"],
+    start: Float[Array, "states channels"],
+) -> Bool[Array, ""]:
+    """Whether laws with states command, in these states, what the next law accepts.
+
+    States that miss it by rounding, on their way from `start` to an accepted command, do no harm.
+    """
+    if not isinstance(law, StatefulLaw):
+        return jnp.asarray(True)
+    count = law.num_states
+    command, before = law.drive(states[:count], control), law.drive(start[:count], control)
+    judged = command
+    if count:
+        scale = jnp.maximum(jnp.maximum(jnp.abs(command), jnp.abs(before)), jnp.abs(control))
+        slack = jnp.finfo(command.dtype).eps ** (2 / 3) * scale
+        judged = command + jnp.clip(control - command, -slack, slack)
+    inner = accepts_states(law.law, states[count:], command, start[count:])
+    return accepts(law.law, judged) & inner
 
 
 def restriction(law: EffortModel) -> str:

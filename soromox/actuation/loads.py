@@ -5,7 +5,7 @@ actuators come in order; those without channels have no place.
 """
 
 import itertools
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import equinox as eqx
 import jax
@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Scalar
 
+from soromox.actuation import laws
 from soromox.actuation.core import (
     ActuatedHost,
     Actuator,
@@ -24,6 +25,7 @@ from soromox.actuation.impedance import AbstractImpedance
 from soromox.actuation.laws import (
     EffortModel,
     accepts,
+    accepts_states,
     checks_traced_control,
     is_restricted,
     layers,
@@ -32,6 +34,9 @@ from soromox.actuation.laws import (
 from soromox.actuation.states import backward_euler
 from soromox.actuation.transmission import Transmission, coordinates_and_matrix, sign
 from soromox.numerics.checks import ArrayLike, as_array, concrete
+
+
+RobotT = TypeVar("RobotT", bound=ActuatedHost)
 
 
 def num_channels(robot: ActuatedHost) -> int:
@@ -164,6 +169,21 @@ def controls_valid(robot: ActuatedHost, u: Float[Array, " channels"] | None) -> 
     return valid
 
 
+def states_valid(
+    robot: ActuatedHost,
+    states: Float[Array, " states"],
+    u: Float[Array, " channels"],
+    start: Float[Array, " states"],
+) -> Bool[Array, ""]:
+    """Whether states reached from `start` command what the laws behind them accept."""
+    valid = jnp.asarray(True)
+    for (actuator, part), (own, before) in zip(
+        _driven(robot), zip(_by_law(robot, states), _by_law(robot, start), strict=True), strict=True
+    ):
+        valid = valid & accepts_states(actuator.effort_model, own, u[part], before)
+    return valid
+
+
 def checked_control(
     robot: ActuatedHost, u: Float[Array, " channels"] | None
 ) -> Float[Array, " channels"]:
@@ -190,6 +210,20 @@ def refuse_known(
     if known is not None and not known:
         raise ValueError(f"{_refusal(law, name)} Got {command}.")
     return valid
+
+
+def refuse_known_states(
+    law: EffortModel,
+    states: Float[Array, "states channels"],
+    command: Float[Array, " channels"],
+    name: str,
+) -> None:
+    """Raises `ValueError` for states that are known to command what a law refuses."""
+    valid = concrete(accepts_states(law, states, command, states))
+    if valid is not None and not valid:
+        raise ValueError(
+            f"`{name}` commands what a law refuses. {_refusal(law, name)} Got {states}."
+        )
 
 
 def check_known_control(robot: ActuatedHost, u: Float[Array, " channels"] | None) -> None:
@@ -234,7 +268,8 @@ def passive_damping_matrix(
 
 
 class Memory(NamedTuple):
-    """The states of stateful laws at the start of an implicit stage, and its duration."""
+    """The states of stateful laws at the start of an implicit stage, and its duration; with an
+    infinite one they are those that last."""
 
     start: Float[Array, " states"]  # actuator by actuator
     h: Scalar
@@ -355,6 +390,40 @@ def idle_control(robot: ActuatedHost, y: Float[Array, " coordinates"]) -> Float[
 def stored_states(robot: ActuatedHost, dtype: np.dtype) -> Float[Array, " states"]:
     """The states of stateful laws, actuator by actuator, as the robot holds them."""
     return _join([_held(a, dtype).reshape(-1) for a, _ in _driven(robot)], dtype)
+
+
+def with_states(robot: RobotT, states: Float[Array, " states"]) -> RobotT:
+    """A robot that holds these states of stateful laws."""
+    if not states.size:
+        return robot
+    variables = [
+        jnp.concatenate([actuator.command.astype(states.dtype), own.reshape(-1)])
+        for (actuator, _), own in zip(_driven(robot), _by_law(robot, states), strict=True)
+    ]
+    return eqx.tree_at(lambda r: [a.state_variables for a, _ in _driven(r)], robot, variables)
+
+
+def state_rates(
+    robot: ActuatedHost,
+    y: Float[Array, " coordinates"],
+    yd: Float[Array, " coordinates"],
+    u: Float[Array, " channels"],
+) -> Float[Array, " states"]:
+    """`dz/dt` of the states of stateful laws, as the robot holds them."""
+    rates = [
+        laws.state_rates(a.effort_model, a.states, u[part], y[part], yd[part]).reshape(-1)
+        for a, part in _driven(robot)
+    ]
+    return _join(rates, y.dtype)
+
+
+def _by_law(
+    robot: ActuatedHost, states: Float[Array, " states"]
+) -> list[Float[Array, "states channels"]]:
+    shapes = [a.states.shape for a, _ in _driven(robot)]
+    ends = [int(end) for end in np.cumsum([0, *(a * b for a, b in shapes)])]
+    parts = itertools.pairwise(ends)
+    return [states[i:j].reshape(shape) for (i, j), shape in zip(parts, shapes, strict=True)]
 
 
 def final_states(

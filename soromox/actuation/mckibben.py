@@ -30,6 +30,7 @@ from soromox.numerics.checks import (
     check_finite,
     check_positive,
     check_values,
+    concrete,
     float_dtype,
     index_of,
 )
@@ -47,7 +48,7 @@ class ArticulatedMcKibbenTransmissionParams(Parameters):
     - `reference_length` [m], `length_offset` [m]: a muscle's effective length is the distance of
       its points minus the first plus the second; numbers, or (groups, muscles).
     - `thread_length` B [m], `num_turns` N: of the braid; numbers, or (groups, muscles).
-    - `joint_pair_indices`: the joints (a, b) of each group; topology, fixed.
+    - `joint_pair_indices`: the joints (a, b) of each group, about x and y; topology, fixed.
     """
 
     moving_base_transform: Float[Array, "groups 4 4"]
@@ -101,13 +102,13 @@ class ArticulatedMcKibbenTransmissionParams(Parameters):
 
 
 def needs_joint_pairs(transmission: "ArticulatedMcKibbenTransmission", host: Host) -> None:
-    """Each group needs two joints of the host that follow each other."""
+    """Each group needs two joints that follow each other and turn about x, then about y."""
     name = type(host).__name__
     if not isinstance(host, JointRouted) or host.is_planar:
         raise TypeError(
             f"`{type(transmission).__name__}` needs a spatial host with one-dof joints, such as "
-            f"`ArticulatedSoftRobot`, and `{name}` is none. Muscles on any path are "
-            "`TransmissionActuator(transmission, McKibbenMuscle(...))`."
+            f"`ArticulatedSoftRobot`, and `{name}` is none. A muscle along the length of any path "
+            "is `TransmissionActuator(transmission, McKibbenMuscle(...))`."
         )
     parents = host.joint_parents
     for group, (a, b) in enumerate(transmission.params.joint_pair_indices):
@@ -116,6 +117,18 @@ def needs_joint_pairs(transmission: "ArticulatedMcKibbenTransmission", host: Hos
                 f"Group {group} of `joint_pair_indices` is ({a}, {b}), but its joints must follow "
                 f"each other on this {name}, whose joints have the parents {parents}."
             )
+    screws = concrete(host.joint_screws)
+    if screws is None:
+        return
+    for group, pair in enumerate(transmission.params.joint_pair_indices):
+        for joint, axis in zip(pair, "xy", strict=True):
+            expected = np.eye(6)["xy".index(axis)]
+            if not np.allclose(screws[joint], expected, rtol=0, atol=1e-4):
+                raise ValueError(
+                    f"Group {group} of `joint_pair_indices` is {pair}, but joint {joint} has the "
+                    f"screw {screws[joint].tolist()} and does not turn by one about {axis}. The "
+                    "joints of a pair turn about the x axis and then the y axis of their frames."
+                )
 
 
 class ArticulatedMcKibbenTransmission(SizedTransmission, Parametrised):
@@ -127,6 +140,7 @@ class ArticulatedMcKibbenTransmission(SizedTransmission, Parametrised):
     """
 
     orientation: ClassVar[Orientation] = "generic"
+    is_whole: ClassVar[bool] = True
     requirements: ClassVar[tuple] = (needs_joint_pairs,)
 
     params: ArticulatedMcKibbenTransmissionParams

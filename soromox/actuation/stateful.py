@@ -10,11 +10,13 @@ from jaxtyping import Array, Bool, Float
 from soromox.actuation.efforts import DirectEffort, per_channel, positive_part
 from soromox.actuation.laws import (
     EffortModel,
+    LengthLaw,
     RestoringLaw,
     RestrictedControl,
     StatefulLaw,
     WrappedLaw,
     check_law,
+    layers,
 )
 from soromox.actuation.transmission import Orientation
 from soromox.numerics.checks import (
@@ -81,6 +83,7 @@ class PressureDynamics(StatefulLaw, RestrictedControl):
     conductance C of inflow where u > p, of outflow elsewhere.
     """
 
+    unit: ClassVar[str | None] = "Pa"
     orientations: ClassVar[tuple[Orientation, ...]] = ("generic",)
 
     law: EffortModel
@@ -112,6 +115,11 @@ class PressureDynamics(StatefulLaw, RestrictedControl):
             check = check_positive if name == "atmospheric_pressure" else check_non_negative
             check(value, name)
         check_law(law)
+        if any(isinstance(layer, LengthLaw) for layer in layers(law)):
+            raise TypeError(
+                f"`law` needs one of a volume, such as DirectEffort, got {law!r}. A muscle whose "
+                "pressure lags behind is `FirstOrderActivation(McKibbenMuscle(...), time)`."
+            )
         self.law = law
         self.inflow_conductance = values["inflow_conductance"]
         self.outflow_conductance = values["outflow_conductance"]
@@ -200,10 +208,11 @@ class SaturatedControl(StatefulLaw):
         return jnp.clip(soft, self.lower, self.upper)
 
 
-class HillMuscle(RestoringLaw, RestrictedControl):
+class HillMuscle(LengthLaw, RestrictedControl):
     r"""A muscle on a stiff tendon; the control is its activation a in [0, 1].
 
-    $\lambda = F_0\,(a\,f_l\,f_v + f_p)$ at fibre length $l = (L_0 + x) / L_{opt}$ and rate
+    $\lambda = F_0\,(a\,f_l\,f_v + f_p)$ at fibre length $l = (L_0 + x) / L_{opt}$ (on threadlike
+    paths $L_0 + x$ is their length) and rate
     $v = \dot x / (L_{opt} v_{max})$: $f_l = e^{-(l - 1)^2 / \gamma}$,
     $f_v = (1 + v) / (1 - v / A)$ shortening (0 beyond $v_{max}$) and, lengthening, the hyperbola of
     the same slope at rest that tends to $f_{max}$; $f_p = (e^{k (l - 1) / \epsilon} - 1) /
@@ -212,6 +221,7 @@ class HillMuscle(RestoringLaw, RestrictedControl):
     `FirstOrderActivation(HillMuscle(...), ...)`.
     """
 
+    unit: ClassVar[str | None] = "1"
     checks_traced_control: ClassVar[bool] = True
 
     maximum_force: Float[Array, "*channels"]  # F_0 [N]

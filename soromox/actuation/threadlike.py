@@ -193,6 +193,7 @@ class ThreadlikeTransmission(PathTransmission, Parametrised):
     `joint_crossing="arc"`, nothing with `"none"`.
     """
 
+    is_whole: ClassVar[bool] = True
     requirements: ClassVar[tuple] = (fits_the_body,)
 
     params: ThreadlikeTransmissionParams

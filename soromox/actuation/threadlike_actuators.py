@@ -17,9 +17,7 @@ from soromox.actuation.channels import (
 from soromox.actuation.core import Actuator
 from soromox.actuation.efforts import DirectEffort
 from soromox.actuation.impedance import AbstractImpedance, check_impedance, quadratic
-from soromox.actuation.laws import (
-    EffortModel,
-)
+from soromox.actuation.laws import EffortModel, control_unit
 from soromox.actuation.threadlike import JointCrossing, ThreadlikeTransmission, path_lengths
 from soromox.actuation.threadlike_routing import BaseThreadlikeRoutingParams, ThreadlikeRouting
 from soromox.actuation.transmission import Orientation
@@ -110,7 +108,8 @@ class ThreadlikeActuator(Actuator):
         label, unit, kind = names
         count, dtype = transmission.size, transmission.params.coordinate_scale.dtype
         bounds = channel_bounds(lower_bounds, upper_bounds, count, dtype, (0.0, np.inf))
-        labels, units = numbered(label, count), channel_units(unit, count)
+        units = channel_units(control_unit(effort_model, transmission) or unit, count)
+        labels = numbered(label, count)
         variables = at_rest(effort_model, count, dtype)
         return cls(transmission, effort_model, *bounds, variables, labels, units, kind)
 

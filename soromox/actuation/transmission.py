@@ -26,6 +26,7 @@ class Transmission(Parameters):
 
     - `orientation`: `"length"` if y grows as a path lengthens, `"contraction"` if it grows as the
       path shortens (`y = -length`), `"generic"` for anything else.
+    - `is_whole`: whether y measures all of a length or volume, and not a change of it.
     - `requirements`: functions of `(transmission, host)` that raise when the host cannot carry it;
       called at installation and when an update replaces numbers.
     - `reading_requirements`: the same, for all but actuators whose effort depends on their control
@@ -33,6 +34,7 @@ class Transmission(Parameters):
     """
 
     orientation: AbstractClassVar[Orientation]
+    is_whole: ClassVar[bool] = False
     requirements: ClassVar[tuple[Callable[["Transmission", Host], None], ...]] = ()
     reading_requirements: ClassVar[tuple[Callable[["Transmission", Host], None], ...]] = ()
 

@@ -54,6 +54,11 @@ class JointRouted(eqx.Module):
     def joint_parents(self) -> tuple[int, ...]:
         """The joint before each joint, -1 at the base."""
 
+    @property
+    @abc.abstractmethod
+    def joint_screws(self) -> Float[Array, "joints d"]:
+        """The screw `[omega; v]` of each joint, in its own frame."""
+
 
 class LinkFramed(eqx.Module):
     """Rigid links with frames at their joints."""

@@ -193,8 +193,9 @@ def columns_to_global(chain: Chain, columns: Float[Array, "bodies d n"]) -> Floa
 def locate(chain: Chain, s: Float[Array, ""], body: int) -> tuple[Int[Array, ""], Float[Array, ""]]:
     """The body at arc length `s` on the way from the base to `body`, and the length into it.
 
-    The end of a body belongs to it; `s` is clamped to the way, and snaps to an end that it
-    misses by rounding of its own dtype, which may be coarser than that of the robot.
+    The end of a body belongs to it, with the derivative of the body; `s` is clamped to the way, and
+    snaps to an end that it misses by rounding of its own dtype, which may be coarser than that of
+    the robot.
     """
     path = [j for j in chain.backbone if chain.topology.ancestors[body, j]]
     lengths = chain.lengths[jnp.array(path)]
@@ -202,8 +203,10 @@ def locate(chain: Chain, s: Float[Array, ""], body: int) -> tuple[Int[Array, ""]
     tolerance = 8 * float(jnp.finfo(s.dtype).eps) * ends[-1]
     s = s.astype(ends.dtype)
     place = jnp.clip(jnp.searchsorted(ends, s - tolerance), 0, len(path) - 1)
-    into = jnp.clip(s - (ends[place] - lengths[place]), 0, lengths[place])
-    return jnp.array(path)[place], into
+    into, length = s - (ends[place] - lengths[place]), lengths[place]
+    is_on = (into >= -tolerance) & (into <= length + tolerance)
+    snapped = into + jax.lax.stop_gradient(jnp.clip(into, 0, length) - into)
+    return jnp.array(path)[place], jnp.where(is_on, snapped, jnp.clip(into, 0, length))
 
 
 def follow(tips: Float[Array, "lanes ..."], lanes: Int[Array, " lanes"]) -> Float[Array, "..."]:

@@ -37,6 +37,7 @@ class Equilibrium(eqx.Module):
     - `residual`: size of the last Newton correction relative to the configuration.
     - `result`: code of `RESULTS`: `successful`, `unstable` (solved, but the robot would leave it),
       or why it was not found.
+    - `actuator_state`: the states of stateful laws that last, `dz/dt = 0`; `None` without any.
     - `smallest_stiffness`: smallest eigenvalue of the symmetric part of the tangent stiffness
       `d(gravity + elastic - actuation - ...)/dq`. Its sign decides stability, zero (to rounding)
       being neutral and no failure; its unit is that of the coordinates.
@@ -46,6 +47,7 @@ class Equilibrium(eqx.Module):
     residual: Scalar
     result: Int[Array, ""]
     smallest_stiffness: Scalar
+    actuator_state: Float[Array, " states"] | None
 
     @property
     def is_stable(self) -> Bool[Array, ""]:
@@ -62,6 +64,7 @@ def static_equilibrium(
 ) -> Equilibrium:
     """The equilibrium under control `u` (m,) and generalized force `tau_ext` (n,).
 
+    States of stateful laws are those that last under `u`: a lag has come to its end.
     Newton's method from `q0` (default: the rest shape `q = 0`). With `steps > 1` the load grows in
     as many equal parts, so that the search follows one branch of solutions from `q0` on: `u` and
     `tau_ext` grow from zero (the target of a `DisplacementControl` from the extension at `q0`), and
@@ -101,6 +104,7 @@ class Statics(Residual):
     part: Scalar
     idle: Float[Array, " channels"]
     unbalanced: Float[Array, " dofs"]
+    memory: loads.Memory
 
     @classmethod
     def loaded(
@@ -113,11 +117,21 @@ class Statics(Residual):
         """Under all of the load."""
         free = jnp.zeros(robot.num_dofs, dtype)
         one = jnp.ones((), dtype)
-        return cls(robot, robot.mechanics(), u, tau_ext, one, jnp.zeros_like(u), free)
+        memory = loads.Memory(loads.stored_states(robot, dtype), jnp.full((), jnp.inf, dtype))
+        return cls(robot, robot.mechanics(), u, tau_ext, one, jnp.zeros_like(u), free, memory)
 
     @property
     def command(self) -> Float[Array, " channels"]:
         return (1 - self.part) * self.idle + self.part * self.u
+
+    def efforts(self, y: Float[Array, " coordinates"]) -> Float[Array, " coordinates"]:
+        """Of all loads at rest."""
+        return loads.load_efforts(self.robot, y, jnp.zeros_like(y), self.command, self.memory)
+
+    def states(self, q: Float[Array, " dofs"]) -> tuple[Float[Array, " states"], Bool[Array, ""]]:
+        """Those of stateful laws that last, and whether they were found."""
+        y = loads.load_coordinates(self.robot, q)
+        return loads.final_states(self.robot, y, jnp.zeros_like(y), self.command, self.memory)
 
     def value(self, x: Float[Array, " dofs"]) -> Float[Array, " dofs"]:
         rest = jnp.zeros_like(x)
@@ -125,7 +139,7 @@ class Statics(Residual):
         force = force - loads.other_force(self.robot, x, rest) - (1 - self.part) * self.unbalanced
         if loads.responsive_mask(self.robot):
             y, pull = jax.vjp(lambda q: loads.load_coordinates(self.robot, q), x)
-            efforts = loads.load_efforts(self.robot, y, jnp.zeros_like(y), self.command)
+            efforts = self.efforts(y)
             force = force - pull(efforts)[0]
         return force if self.tau_ext is None else force - self.part * self.tau_ext
 
@@ -140,15 +154,19 @@ def _equilibrium(
 ) -> Equilibrium:
     statics = Statics.loaded(robot, u, tau_ext, q0.dtype)
     q, found, tangent = _follow(statics, jax.lax.stop_gradient(q0), steps)
-    valid = loads.controls_valid(robot, u)
-    code = jnp.where(valid, found.result, RESULTS.rejected_command).astype(jnp.int32)
+    valid, code, states = loads.controls_valid(robot, u), found.result, None
+    if statics.memory.start.size:
+        states, settled = statics.states(q)
+        valid = valid & loads.states_valid(robot, states, u, states)
+        code = jnp.maximum(code, jnp.where(settled, code, RESULTS.not_converged))
+    code = jnp.where(valid, code, RESULTS.rejected_command).astype(jnp.int32)
     tangent = jax.lax.stop_gradient(tangent)
     eigenvalues = jnp.linalg.eigvalsh((tangent + tangent.T) / 2)
     smallest, largest = eigenvalues[0], jnp.max(jnp.abs(eigenvalues))
     slack = len(q0) * jnp.finfo(q0.dtype).eps * largest
     solved = code == RESULTS.successful
     code = jnp.where(solved & ~(smallest >= -slack), RESULTS.unstable, code).astype(jnp.int32)
-    return Equilibrium(q, found.residual, code, smallest)
+    return Equilibrium(q, found.residual, code, smallest, states)
 
 
 class _Branch(NamedTuple):
@@ -253,7 +271,8 @@ def _uncancelled_drive(statics: Statics, q: Array) -> Float[Array, " dofs"]:
     # channels come first among the loads
     responds = np.asarray(loads.responsive_mask(statics.robot))[: statics.u.size]
     u = jnp.where(responds, statics.command, statics.u)
-    effort = loads.load_efforts(statics.robot, y, jnp.zeros_like(y), u)
+    rest = jnp.zeros_like(y)
+    effort = loads.load_efforts(statics.robot, y, rest, u, statics.memory)
     return drive + matmul(jnp.abs(columns), jnp.abs(effort))
 
 

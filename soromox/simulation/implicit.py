@@ -153,8 +153,11 @@ def step(
         qd = base_qd + dt * (weights @ carry.accelerations)
         z = base_z + dt * (weights @ carry.state_rates)
     q_chart, qd_chart = change_chart(mechanics.chain, q, qd)
+    z_valid = loads.states_valid(robot, point.states, at_nodes[0][0], point.states)
+    z_valid = z_valid & loads.states_valid(robot, z, at_nodes[-1][0], point.states)
     finite = jnp.stack([jnp.all(jnp.isfinite(x)) for x in (q_chart, qd_chart, z)]).all()
     code = jnp.where(carry.settled, carry.found.result, RESULTS.not_converged)
+    code = jnp.where(z_valid, code, RESULTS.rejected_command)
     code = jnp.where(finite, code, RESULTS.non_finite)
     code = jnp.where(is_valid, code, RESULTS.rejected_command).astype(jnp.int32)
     history = None

@@ -29,7 +29,7 @@ def linearize(
 ) -> tuple[Float[Array, "states states"], Float[Array, "states channels"]]:
     """`A = df/dy`, `B = df/du` of `dy/dt = f(y, u)`, `y = [q; qd]`.
 
-    Exact derivatives. Raises `ValueError` for wrong shapes, for NaN and for refused commands; in a
+    For a robot with stateful laws `y = [q; qd; z]`, about the states z that the robot stores. Exact derivatives. Raises `ValueError` for wrong shapes, for NaN and for refused commands; in a
     traced call a refused command that would give a plausible load ends the program with an error.
     """
     robot, (q, qd, u) = _at_door(robot, q=q, qd=qd, u=u)
@@ -39,17 +39,20 @@ def linearize(
 @eqx.filter_jit
 def _linearize(robot: ActuatedHost, q: Array, qd: Array, u: Array) -> tuple[Array, Array]:
     mechanics, n = robot.mechanics(), len(q)
+    states = loads.stored_states(robot, q.dtype)
 
     def rate(y: Array, u: Array) -> Array:
-        q, qd = y[:n], y[n:]
-        tau = loads.other_force(robot, q, qd)
+        q, qd, z = y[:n], y[n : 2 * n], y[2 * n :]
+        tau, drifts = loads.other_force(robot, q, qd), z
         if loads.responsive_mask(robot):
+            held = loads.with_states(robot, z)
             place, rates = jax.linearize(lambda q: loads.load_coordinates(robot, q), q)
-            effort = loads.load_efforts(robot, place, rates(qd), u)
+            effort = loads.load_efforts(held, place, rates(qd), u)
             tau = tau + jax.linear_transpose(rates, q)(effort)[0]
-        return jnp.concatenate([qd, mechanics.forward_acceleration(q, qd, tau)])
+            drifts = loads.state_rates(held, place, rates(qd), u)
+        return jnp.concatenate([qd, mechanics.forward_acceleration(q, qd, tau), drifts])
 
-    return jax.jacfwd(rate, argnums=(0, 1))(jnp.concatenate([q, qd]), u)
+    return jax.jacfwd(rate, argnums=(0, 1))(jnp.concatenate([q, qd, states]), u)
 
 
 def linearize_step(
@@ -62,7 +65,8 @@ def linearize_step(
     """`A_d = dy'/dy`, `B_d = dy'/du` of one implicit step `y -> y'` with held control.
 
     The derivative of the step itself, by the implicit function theorem; multi-step schemes give
-    that of their starting step. States of stateful laws start at those of `state`.
+    that of their starting step. For a robot with stateful laws `y = [q; qd; z]`, about the states z
+    of `state`, else those that the robot stores.
 
     Raises `ValueError` for wrong shapes and non-positive `dt`, and `RuntimeError` if the step
     fails; in a traced call both end the program with an error.
@@ -72,7 +76,8 @@ def linearize_step(
     control = checked_control(robot, state, u)
     scheme = checked_scheme(scheme)
     robot, states = in_dtype(robot, state.y.dtype), checked_states(robot, state)
-    matrices, result = _linearize_step(robot, state.y, states, control, dt, scheme)
+    y = jnp.concatenate([state.y, states])
+    matrices, result = _linearize_step(robot, y, control, dt, scheme)
     if first_failure(result) is not None:
         code = RESULTS(int(result))
         raise RuntimeError(f"The step to linearize failed ({code.name}). {code.message}")
@@ -84,14 +89,14 @@ def linearize_step(
 
 @eqx.filter_jit
 def _linearize_step(
-    robot: ActuatedHost, y: Array, states: Array, u: Array, dt: Array, scheme: AbstractScheme
+    robot: ActuatedHost, y: Array, u: Array, dt: Array, scheme: AbstractScheme
 ) -> tuple[tuple[Array, Array], Array]:
     mechanics, n = robot.mechanics(), robot.num_dofs
 
     def advance(y: Array, u: Array) -> tuple[Array, Array]:
-        point = implicit.start(scheme, y[:n], y[n:], states)
+        point = implicit.start(scheme, y[:n], y[n : 2 * n], y[2 * n :])
         new = implicit.step(robot, mechanics, scheme, point, dt, lambda node: (u, None))
-        return jnp.concatenate([new.q, new.qd]), new.result
+        return jnp.concatenate([new.q, new.qd, new.states]), new.result
 
     return jax.jacfwd(advance, argnums=(0, 1), has_aux=True)(y, u)
 

@@ -47,7 +47,8 @@ _MESSAGES = {
     ),
     RESULTS.rejected_command: (
         "An effort law refused its command (such as a negative force on a tendon that cannot "
-        "push). Keep `u` within what the laws accept."
+        "push). Keep `u` within what the laws accept; behind a lag, which may overshoot in steps "
+        "longer than its time, take a smaller `dt` or `BackwardEuler`."
     ),
     RESULTS.too_many_substeps: (
         "The error of an adaptive step was not brought below its tolerance. Allow more "

@@ -204,6 +204,10 @@ class ArticulatedSoftRobot(RigidLinks):
     def joint_parents(self) -> tuple[int, ...]:
         return self.parents
 
+    @property
+    def joint_screws(self) -> Float[Array, "n 6"]:
+        return self.params.joint_screw
+
     def body_plan(self) -> BodyPlan:
         return spatial_link_plan(self.params, self.parents)
 

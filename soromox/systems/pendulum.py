@@ -142,6 +142,11 @@ class Pendulum(RigidLinks):
     def joint_parents(self) -> tuple[int, ...]:
         return tuple(range(-1, self.num_internal_dofs - 1))
 
+    @property
+    def joint_screws(self) -> Float[Array, "n 3"]:
+        turn = jnp.array([1.0, 0.0, 0.0], self.dtype)
+        return jnp.broadcast_to(turn, (self.num_internal_dofs, 3))
+
     def body_plan(self) -> BodyPlan:
         params, n = self.params, self.num_internal_dofs
         dtype = params.mass.dtype
@@ -153,7 +158,7 @@ class Pendulum(RigidLinks):
             se2,
             params,
             self.joint_parents,
-            screw=jnp.broadcast_to(jnp.array([1.0, 0.0, 0.0], dtype), (n, 3)),
+            screw=self.joint_screws,
             before=jnp.broadcast_to(se2.identity(dtype), (n, 3)),
             center_of_mass=along_x(params.center_of_mass_length),
             inertia=params.moment_inertia,

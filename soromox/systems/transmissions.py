@@ -118,15 +118,17 @@ class Transmissions(ActuatedHost):
     ) -> SelfT:
         """A robot that stores these variables with transmission `index`.
 
-        Raises `ValueError` for another number of them, for NaN and infinity, and for a command that
-        the law refuses.
+        Raises `ValueError` for another number of them, for NaN and infinity, for a command that
+        the law refuses, and for states that command what the law behind them refuses.
         """
         actuator = self._driven(index)
         old = actuator.state_variables
         new = as_array(values, "values", old.dtype, old.shape)
         check_finite(new, "values")
         count = actuator.num_channels
-        loads.refuse_known(actuator.effort_model, new[:count], f"values[:{count}]")
+        command, states = new[:count], new[count:].reshape(actuator.states.shape)
+        loads.refuse_known(actuator.effort_model, command, f"values[:{count}]")
+        loads.refuse_known_states(actuator.effort_model, states, command, f"values[{count}:]")
         return eqx.tree_at(lambda robot: robot.actuators[index].state_variables, self, new)
 
     def _driven(self, index: SupportsIndex) -> Actuator:

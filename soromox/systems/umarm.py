@@ -3,6 +3,7 @@
 import zipfile
 import zlib
 from os import PathLike
+from typing import TypeVar
 
 import numpy as np
 from jaxtyping import Array, Float
@@ -14,6 +15,7 @@ from soromox.actuation import (
     PassiveElement,
 )
 from soromox.numerics.checks import ArrayLike
+from soromox.numerics.parameters import Parameters
 from soromox.systems import base_poses
 from soromox.systems.articulated import ArticulatedSoftRobotParams, check_inertia, spatial_link_plan
 from soromox.systems.installation import (
@@ -28,6 +30,8 @@ from soromox.systems.plan import BaseLink, BodyPlan
 
 # the arm is a serial chain of links; the numbers of its muscles are those of its actuator
 McKibbenActuatedUMArmParams = ArticulatedSoftRobotParams
+
+ParamsT = TypeVar("ParamsT", bound=Parameters)
 
 # the axes of a hanging base, in the order of its rows: local x is down
 _FROM_HANGING = np.array([[0.0, 0.0, -1.0], [0.0, 1.0, 0.0], [1.0, 0.0, 0.0]])
@@ -129,11 +133,9 @@ class McKibbenActuatedUMArm(RigidLinks):
         for table in (_LINK_ARRAYS, _MUSCLE_ARRAYS):
             _check_counts({stored: arrays[stored] for stored in table.values()}, path)
         links["parent_to_joint_transform"] = _unmounted(links["parent_to_joint_transform"])
-        try:
-            actuator = ArticulatedMcKibbenActuator(ArticulatedMcKibbenTransmissionParams(**muscles))
-            params = McKibbenActuatedUMArmParams(**links)
-        except (ValueError, TypeError) as error:
-            raise ValueError(f"{path} holds no parameters of a UMArm: {error}") from error
+        transmission = _build(ArticulatedMcKibbenTransmissionParams, muscles, _MUSCLE_ARRAYS, path)
+        params = _build(McKibbenActuatedUMArmParams, links, _LINK_ARRAYS, path)
+        actuator = ArticulatedMcKibbenActuator(transmission)
         return cls(params, actuator, passive_elements=passive_elements, base_pose=base_pose)
 
     @property
@@ -144,8 +146,25 @@ class McKibbenActuatedUMArm(RigidLinks):
     def joint_parents(self) -> tuple[int, ...]:
         return tuple(range(-1, self.num_internal_dofs - 1))
 
+    @property
+    def joint_screws(self) -> Float[Array, "n 6"]:
+        return self.params.joint_screw
+
     def body_plan(self) -> BodyPlan:
         return spatial_link_plan(self.params, self.joint_parents)
+
+
+def _build(
+    kind: type[ParamsT], numbers: dict[str, np.ndarray], table: dict[str, str], path: str | PathLike
+) -> ParamsT:
+    """Params of arrays in a file; errors name them as they are stored."""
+    try:
+        return kind(**numbers)
+    except (ValueError, TypeError) as error:
+        text = str(error)
+        for name, stored in table.items():
+            text = text.replace(f"`{name}`", f"`{stored}`")
+        raise ValueError(f"{path} holds no parameters of a UMArm: {text}") from error
 
 
 def _unmounted(frames: Float[np.ndarray, "..."]) -> Float[np.ndarray, "..."]:
@@ -157,8 +176,8 @@ def _unmounted(frames: Float[np.ndarray, "..."]) -> Float[np.ndarray, "..."]:
 
 
 def _check_counts(arrays: dict[str, np.ndarray], path: str | PathLike) -> None:
-    """Names the array with another number of rows than most have."""
-    rows = {name: len(x) for name, x in arrays.items() if x.ndim and name != "gravity"}
+    """Names the array with another number of rows than most have; a single number has none."""
+    rows = {name: len(x) if x.ndim else 0 for name, x in arrays.items() if name != "gravity"}
     counts = list(rows.values())
     usual = max(counts, key=counts.count, default=0)
     for name, count in rows.items():

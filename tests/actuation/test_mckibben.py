@@ -68,6 +68,19 @@ def test_labels_and_bounds():
     np.testing.assert_array_equal(metadata.lower_bounds, np.zeros(8))
 
 
+def test_joint_pairs_turn_about_x_and_then_y():
+    """Lengths are those of such a pair; on any other they would be wrong without notice."""
+    actuator, robot = actuator_and_robot()
+    screw = np.array(robot.params.joint_screw)
+    swapped, sliding = screw.copy(), screw.copy()
+    swapped[[2, 3]] = swapped[[3, 2]]
+    sliding[3] = [0, 0, 0, 0, 1, 0]
+    for screws, joint in ((swapped, 2), (sliding, 3)):
+        other = robot.update_params(joint_screw=screws)
+        with pytest.raises(ValueError, match=rf"Group 1 .* joint {joint} has the screw"):
+            actuator.install_check(other)
+
+
 def test_joint_pairs_are_topology():
     actuator, _ = actuator_and_robot()
     changed = dict(vars(params())) | {"joint_pair_indices": [(0, 1), (1, 2)]}

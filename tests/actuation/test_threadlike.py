@@ -9,7 +9,12 @@ import pytest
 from soromox.actuation import (
     AffineGeneralizedCoordinateActuator,
     BaseThreadlikeRoutingParams,
+    CapstanFriction,
+    HillMuscle,
     IdentityActuator,
+    McKibbenMuscle,
+    PressureDynamics,
+    SaturatedControl,
     ThreadlikeActuator,
     ThreadlikeImpedance,
     ThreadlikeRouting,
@@ -69,6 +74,27 @@ def agrees(robot, data) -> dict[str, float]:
             if not error < 1e-9:
                 off[name] = max(off.get(name, 0.0), float(error))
     return off
+
+
+def test_laws_of_a_length_see_that_of_the_path():
+    """A path's coordinate is all of its length, so that the rest length is not added to it."""
+    side = ThreadlikeRouting.linear([[0, SIDE, 0]])
+    rod = PlanarPCS.from_links([link()], actuators=ThreadlikeActuator.muscles(side))
+    q = np.array([2.0, 0.0, 0.05])
+    (length,) = rod.actuators[0].path_lengths(rod, q)
+    muscle = McKibbenMuscle(0.2, 1.5, 0.0, 100.0, 0.09)
+    expected = 1e5 * 0.2**2 / (4 * np.pi * 1.5**2) * (3 * length**2 / 0.2**2 - 1)
+    expected = max(0.0, expected + 100.0 * (length - 0.09))
+    found = rod.attach_actuator(0, muscle).actuator_loads(q, [1e5])
+    np.testing.assert_allclose(found, [expected], rtol=1e-12)
+    hill = HillMuscle(50.0, optimal_length=length, rest_length=0.07)
+    for law in (hill, SaturatedControl(hill, 0.0, 1.0), CapstanFriction(hill, 0.1, 1.0)):
+        found = rod.attach_actuator(0, law).actuator_loads(q, [0.5])
+        np.testing.assert_allclose(found, [25.0], rtol=1e-12)
+    with pytest.raises(ValueError, match=r"`McKibbenMuscle` is for lengths, .* are volumes"):
+        ThreadlikeActuator.pressure_chambers(side, 1e-4, effort_model=muscle).install_check(rod)
+    with pytest.raises(TypeError, match="law"):
+        PressureDynamics(1e-9, law=muscle)
 
 
 def recorded_impedance(data: dict, joint_crossing: str = "none") -> ThreadlikeImpedance:

@@ -24,7 +24,14 @@ from soromox.actuation import (
 )
 from soromox.actuation.laws import accepts
 from soromox.actuation.states import backward_euler
-from soromox.simulation import BDF2, DIRK33, RESULTS, SystemState
+from soromox.simulation import (
+    BDF2,
+    DIRK33,
+    RESULTS,
+    BackwardEuler,
+    SystemState,
+    linearize_step,
+)
 from tests.hosts import pendulum
 from tests.simulation.linear_robots import INERTIA, oscillator, system_matrix
 
@@ -236,6 +243,65 @@ def test_gas_needs_a_volume_for_its_coordinate(law):
     cable = SpatialTendonTransmission([LinearJoint(0, 0.1)])
     with pytest.raises(ValueError, match=r"`PressureDynamics` is for .* generic, .* are length"):
         pendulum(actuators=TransmissionActuator(cable, law))
+
+
+def test_equilibria_are_those_after_the_lag():
+    """The states that last take part, and are given back as the start of a motion."""
+    plain = oscillator(actuators=IdentityActuator(1, DirectEffort()))
+    robot = lagged().with_transmission_actuator_state_variables(0, [0.0, 7.0])
+    found = robot.static_equilibrium([0.8])
+    expected = plain.static_equilibrium([0.8])
+    np.testing.assert_allclose(found.q, expected.q, rtol=1e-14)
+    np.testing.assert_allclose(found.actuator_state, [0.8], rtol=1e-14)
+    assert expected.actuator_state is None
+    slopes = [jax.jacfwd(lambda u, r=r: r.static_equilibrium(u).q)([0.8]) for r in (robot, plain)]
+    np.testing.assert_allclose(*slopes, rtol=1e-12)
+    still = SystemState(0.0, [*found.q, 0.0], actuator_state=found.actuator_state)
+    step = robot.implicit_step(still, [0.8], dt=0.1)
+    np.testing.assert_allclose(step.y, still.y, atol=1e-14)
+    # a nonlinear law, from a state where it has no slope; and a closed valve, which holds its state
+    draining = oscillator(actuators=IdentityActuator(1, Draining()))
+    np.testing.assert_allclose(draining.static_equilibrium([4.0]).actuator_state, [2.0])
+    valve = IdentityActuator(1, PressureDynamics(0.0, dead_volume=1.0))
+    closed = oscillator(actuators=valve).with_transmission_actuator_state_variables(0, [0.0, 3.0])
+    np.testing.assert_allclose(closed.static_equilibrium([4.0]).actuator_state, [3.0])
+
+
+def test_linear_models_have_the_states_of_the_laws():
+    robot = lagged().with_transmission_actuator_state_variables(0, [0.0, 0.4])
+    A, B = robot.linearize(Y0[:1], Y0[1:], [0.8])
+    np.testing.assert_allclose(A, full_matrix(), atol=1e-13)
+    np.testing.assert_allclose(B, [[0], [0], [1 / TAU]], atol=1e-13)
+    dt = 0.1
+    A_d, B_d = linearize_step(robot, SystemState(0.0, Y0), [0.8], dt=dt)
+    inverse = np.linalg.inv(np.eye(3) - dt * full_matrix())
+    np.testing.assert_allclose(A_d, inverse, atol=1e-13)
+    np.testing.assert_allclose(B_d, dt * inverse @ B, atol=1e-13)
+
+
+@pytest.mark.parametrize("scheme", [BackwardEuler(), DIRK33()], ids=["BackwardEuler", "DIRK33"])
+def test_a_lag_that_overshoots_what_its_law_accepts_fails(scheme):
+    """In steps of ten lags DIRK33 swings beyond the command, where a cable would push."""
+    robot = lagged(FirstOrderActivation(ForceControl(), 0.01))
+    start = SystemState(0.0, Y0, actuator_state=[10.0])
+    state = robot.implicit_step(start, [0.0], dt=0.1, scheme=scheme)
+    if isinstance(scheme, BackwardEuler):
+        assert state.result == RESULTS.successful
+        np.testing.assert_allclose(state.actuator_state, [10 / 11], rtol=1e-12)
+    else:
+        assert state.result == RESULTS.rejected_command
+        np.testing.assert_array_equal(state.actuator_state, [10.0])
+    # a state at the edge of what is accepted, to rounding, is none of this kind
+    muscle = lagged(FirstOrderActivation(HillMuscle(1.0, 1.0), 0.01))
+    motion = muscle.rollout_to(
+        SystemState(0.0, [0.0, 0.0], actuator_state=[0.9]), [1.0], num_steps=60, dt=0.01
+    )
+    assert np.all(motion.result == RESULTS.successful)
+    np.testing.assert_allclose(motion.actuator_state[-1], 1, rtol=1e-12)
+    with pytest.raises(ValueError, match=r"`values\[1:\]` commands what a law refuses"):
+        robot.with_transmission_actuator_state_variables(0, [1.0, -5.0])
+    with pytest.raises(ValueError, match=r"must lie in \[0, 1\]"):
+        muscle.with_transmission_actuator_state_variables(0, [1.0, 5.0])
 
 
 @pytest.mark.parametrize("law", [None, 3.0, ForceControl])

@@ -18,13 +18,17 @@ from soromox.actuation import (
 )
 from soromox.simulation import BackwardEuler, SystemState
 from soromox.systems import (
+    GVS,
     PCS,
     ArticulatedSoftRobot,
     BaseLink,
+    GVSSegment,
     LinkSpec,
     Pendulum,
     PendulumParams,
+    PlanarPCS,
     SoftRobot,
+    StrainBasisSpec,
     base_poses,
 )
 from tests.hosts import hand, link_params, pendulum, serial_arm
@@ -178,6 +182,28 @@ def test_arc_length_outside_the_robot(method):
     np.testing.assert_allclose(end, [np.pi / 2, 0, 1.2], atol=1e-15)
     with pytest.raises(ValueError, match="`s` needs 0 axes here"):
         getattr(robot, method)(np.zeros(3), np.zeros(2))
+
+
+@pytest.mark.parametrize("name", ["planar_pcs", "gvs"])
+def test_positions_have_the_slope_of_the_body_that_they_belong_to(name):
+    """At the base, at the end of a segment and at the tip: not the mean of both sides."""
+    link = LinkSpec.circular(
+        length=0.1, radius=0.01, density=1000.0, young_modulus=1e5, poisson_ratio=0.45
+    )
+    if name == "planar_pcs":
+        robot = PlanarPCS.from_links([link, link])
+        q = jnp.array([4.0, 0.0, 0.0, -3.0, 0.0, 0.0])
+    else:
+        bending = StrainBasisSpec("legendre", ["kappa_z"], 1)
+        robot = GVS.from_segments([GVSSegment(link, basis=bending)] * 2)
+        q = jnp.linspace(-1.0, 1.0, robot.num_dofs)
+    slope = jax.jit(jax.jacfwd(lambda s: robot.forward_kinematics(q, s)))
+    h = 1e-7
+    for s, inside in ((0.0, h), (0.1, 0.1 - h), (0.2, 0.2 - h), (0.2 * (1 + 2e-16), 0.2 - h)):
+        np.testing.assert_allclose(slope(s), slope(inside), atol=1e-5)
+    if name == "planar_pcs":
+        found = [slope(s)[0] for s in (0.0, 0.1, 0.2)]
+        np.testing.assert_allclose(found, [4.0, 4.0, -3.0])
 
 
 def test_a_tree_needs_the_body():
