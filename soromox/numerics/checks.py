@@ -123,7 +123,8 @@ def check_psd(value: ArrayLike, name: str) -> None:
 def float_dtype(*values: ArrayLike | None) -> np.dtype:
     """The common dtype of the floating arrays among `values`; JAX's default without any.
 
-    Python numbers and lists have no say, so a float32 robot stays float32.
+    Python numbers and lists have no say, so a float32 robot stays float32. Raises `TypeError` for
+    precisions in which linear systems cannot be solved.
     """
     dtypes = [
         value.dtype
@@ -132,7 +133,12 @@ def float_dtype(*values: ArrayLike | None) -> np.dtype:
         and jnp.issubdtype(value.dtype, jnp.floating)
     ]
     default = jax.dtypes.canonicalize_dtype(float)
-    return jax.dtypes.canonicalize_dtype(np.result_type(*dtypes)) if dtypes else default
+    if not dtypes:
+        return default
+    dtype = jax.dtypes.canonicalize_dtype(jnp.result_type(*dtypes))
+    if dtype not in (jnp.float32, jnp.float64):
+        raise TypeError(f"float32 or float64 numbers are needed, got {dtype}.")
+    return dtype
 
 
 def as_array(

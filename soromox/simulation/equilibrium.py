@@ -19,6 +19,7 @@ from soromox.simulation.root import (
     Diagnostics,
     Measure,
     Residual,
+    harmless,
     implicit_tangent,
     search_root,
 )
@@ -152,9 +153,12 @@ def _equilibrium(
     q0: Array,
     steps: int,
 ) -> Equilibrium:
+    valid = loads.controls_valid(robot, u)
+    is_usable, (u, tau_ext, start) = harmless((u, tau_ext, q0))
     statics = Statics.loaded(robot, u, tau_ext, q0.dtype)
-    q, found, tangent = _follow(statics, jax.lax.stop_gradient(q0), steps)
-    valid, code, states = loads.controls_valid(robot, u), found.result, None
+    q, found, tangent = _follow(statics, jax.lax.stop_gradient(start), steps)
+    code, states = jnp.where(is_usable, found.result, RESULTS.non_finite), None
+    q = jnp.where(is_usable, q, q0)
     if statics.memory.start.size:
         states, settled = statics.states(q)
         valid = valid & loads.states_valid(robot, states, u, states)

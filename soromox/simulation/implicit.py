@@ -17,7 +17,7 @@ from jaxtyping import Array, Bool, Float, Int, Scalar
 from soromox.actuation import ActuatedHost, loads
 from soromox.chain import Mechanics
 from soromox.chain.charts import change_chart
-from soromox.simulation.root import Diagnostics, find_root
+from soromox.simulation.root import Diagnostics, find_root, harmless
 from soromox.simulation.schemes import AbstractScheme
 from soromox.simulation.stage import Stage
 from soromox.simulation.stage_inverse import approximate
@@ -94,6 +94,8 @@ def step(
     h = diagonal * dt
     at_nodes = [inputs(nodes[i]) for i in range(count)]
     is_valid = jnp.stack([loads.controls_valid(robot, u) for u, _ in at_nodes]).all()
+    given = (base_q, base_qd, base_z, at_nodes)
+    is_usable, ((base_q, base_qd, base_z, at_nodes), h, dt) = harmless((given, h, dt))
 
     def stage_at(q0: Array, qd0: Array, z0: Array, u: Array, tau_ext: Array | None) -> Stage:
         differs = scheme.transmission_rate == "difference" and any(loads.responsive_mask(robot))
@@ -155,7 +157,7 @@ def step(
     q_chart, qd_chart = change_chart(mechanics.chain, q, qd)
     z_valid = loads.states_valid(robot, point.states, at_nodes[0][0], point.states)
     z_valid = z_valid & loads.states_valid(robot, z, at_nodes[-1][0], point.states)
-    finite = jnp.stack([jnp.all(jnp.isfinite(x)) for x in (q_chart, qd_chart, z)]).all()
+    finite = is_usable & jnp.all(jnp.isfinite(jnp.concatenate([q_chart, qd_chart, z])))
     code = jnp.where(carry.settled, carry.found.result, RESULTS.not_converged)
     code = jnp.where(z_valid, code, RESULTS.rejected_command)
     code = jnp.where(finite, code, RESULTS.non_finite)

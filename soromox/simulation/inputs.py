@@ -114,7 +114,12 @@ class TimeFunction(eqx.Module):
     size: int = eqx.field(static=True)
 
     def __call__(self, time: Array) -> Array:
-        value = self.function(time)
+        try:
+            value = self.function(time)
+        except (jax.errors.TracerArrayConversionError, jax.errors.ConcretizationTypeError) as error:
+            raise TypeError(
+                f"`{self.name}(t)` is traced: write it with `jax.numpy`, and `jnp.where` for `if`."
+            ) from error
         if value is None:
             raise TypeError(f"`{self.name}(t)` must return {self.size} numbers, got None.")
         return as_array(value, f"{self.name}(t)", time.dtype, (self.size,))

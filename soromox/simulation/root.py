@@ -1,7 +1,7 @@
 """Roots of a residual, by chord and Newton iterations, with implicit derivatives."""
 
 import abc
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 import equinox as eqx
 import jax
@@ -49,6 +49,10 @@ class RenewableInverse(ApproximateInverse):
     @abc.abstractmethod
     def predict(self, problem: Any, held: Any, correction: Float[Array, " n"]) -> Any:
         """What the model expects after a correction."""
+
+    @abc.abstractmethod
+    def agrees(self, problem: Any, held: Any, predicted: Any) -> Bool[Array, ""]:
+        """Whether the model holds where it expects to be: no kink lies between, for instance."""
 
 
 class Measure(eqx.Module):
@@ -119,9 +123,7 @@ def search_root(
 ) -> tuple[Float[Array, " n"], Diagnostics]:
     """`find_root` without its derivative, for use within one that has it."""
     arrays, static = eqx.partition(inverse, eqx.is_array)
-    predicted = inverse.unknown(problem)[1] if isinstance(inverse, RenewableInverse) else None
-    if not any(x.size for x in jax.tree.leaves(predicted)):
-        predicted = None
+    predicted = inverse.unknown(problem)[1] if _can_renew(inverse, problem) else None
     search = jax.lax.while_loop(
         lambda s: ~s.done & ~s.stuck & (s.trials < MAX_TRIALS),
         lambda s: _advance(problem, s, measure, static, arrays),
@@ -158,10 +160,33 @@ def implicit_tangent(
     """How the root x shifts when the inputs of `problem` move by `moved`; 0 where none was found."""
     if not jax.tree.leaves(moved):
         return None
+    if _can_renew(inverse, problem):
+        # a load that answers now may not have where the search began
+        at_root = jax.lax.stop_gradient((problem, x))
+        inverse = inverse.renewed(*at_root, inverse.unknown(problem)[1])[0]
     push = eqx.filter_jvp(lambda problem: _value(problem, x), (problem,), (moved,))[1]
     matvec = jax.linearize(lambda x: _value(problem, x), x)[1]
     shift = linear_solve(matvec, jnp.where(found, push, 0), inverse)
     return -jnp.where(found, shift, 0)
+
+
+def _can_renew(inverse: ApproximateInverse, problem: Residual) -> TypeGuard[RenewableInverse]:
+    """Whether there is anything to renew."""
+    if not isinstance(inverse, RenewableInverse):
+        return False
+    return any(x.size for x in jax.tree.leaves(inverse.unknown(problem)[1]))
+
+
+def harmless(given: Any) -> tuple[Bool[Array, ""], Any]:
+    """Whether squares of these numbers are finite, and the numbers, or others where they are not.
+
+    What is found from the others does not count; but its derivative, which is zero, would be the
+    product of zero and NaN if it was computed from those given.
+    """
+    limit = lambda x: jnp.sqrt(jnp.finfo(x.dtype).max)
+    is_usable = jnp.stack([jnp.all(jnp.abs(x) < limit(x)) for x in jax.tree.leaves(given)]).all()
+    # single numbers are lengths of steps
+    return is_usable, jax.tree.map(lambda x: jnp.where(is_usable, x, float(x.ndim == 0)), given)
 
 
 class _Search(NamedTuple):
@@ -224,7 +249,7 @@ def _advance(
     offsets = jnp.finfo(dtype).eps ** 0.5 * scale / measure.weights
     chosen = jnp.arange(n, dtype=jnp.int32) == search.column
     offset = jnp.where(chosen, offsets, 0)
-    residual, held = lambda x: _value(problem, x), None
+    residual, held, agrees = lambda x: _value(problem, x), None, jnp.asarray(True)
     if is_renewable:
 
         def renew(search: _Search) -> tuple[PyTree, PyTree]:
@@ -241,6 +266,7 @@ def _advance(
     correction = -inverse.solve(residual(search.x + offset))
     if is_renewable:
         predicted = inverse.predict(problem, held, correction)
+        agrees = inverse.agrees(problem, held, predicted)
         search = search._replace(predicted=predicted)
 
     at_point = search.column < 0
@@ -258,7 +284,7 @@ def _advance(
     )
     if is_renewable:
         search, correction = _secant_step(search, correction, measure)
-    chord = _chord_step(search, correction, measure, is_renewable)
+    chord = _chord_step(search, correction, measure, agrees, is_renewable)
     if is_renewable:
         # what was renewed last, far away perhaps, is of no use to Newton's method
         leaves = chord.phase == _NEWTON
@@ -289,12 +315,16 @@ def _secant_step(
 
 
 def _chord_step(
-    search: _Search, correction: Float[Array, " n"], measure: Measure, is_renewable: bool
+    search: _Search,
+    correction: Float[Array, " n"],
+    measure: Measure,
+    agrees: Bool[Array, ""],
+    is_renewable: bool,
 ) -> _Search:
     size = measure.size(correction)
     x = search.x + correction
     ratio = size / search.previous
-    done = Tolerances.of(x.dtype).reached(size, ratio, measure.scale + measure.size(x))
+    done = Tolerances.of(x.dtype).reached(size, ratio, measure.scale + measure.size(x)) & agrees
     better = done | (size < search.size)
     best = jnp.where(done, x, jnp.where(better, search.x, search.best))
     chords = search.chords + 1

@@ -19,10 +19,12 @@ class Motion(NamedTuple):
 
 
 class Held(NamedTuple):
-    """Efforts of all loads by a linear model, and the motion at which it was made."""
+    """Efforts of all loads by a linear model, and the motion at which they are these."""
 
     effort: Float[Array, " loads"]
     motion: Motion
+    k: Float[Array, "responsive responsive"]  # minus the slopes of the responsive efforts
+    c: Float[Array, "responsive responsive"]
 
 
 class Stage(Residual):

@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from soromox.actuation import loads
 from soromox.chain import Factor, Mechanics
@@ -46,7 +46,8 @@ class StageInverse(RenewableInverse):
         mask = loads.responsive_mask(problem.robot)
         nan = lambda count: jnp.full(count, jnp.nan, self.A.dtype)
         motion = Motion(nan(sum(mask)), nan(sum(mask)))
-        return Held(nan(len(mask)), motion), motion
+        slopes = jnp.full((sum(mask), sum(mask)), jnp.nan, self.A.dtype)
+        return Held(nan(len(mask)), motion, slopes, slopes), motion
 
     def renewed(
         self, problem: Stage, x: Float[Array, " dofs"], predicted: Motion
@@ -62,12 +63,26 @@ class StageInverse(RenewableInverse):
         effort = effort.at[responsive].add(linear)
         A, W = _low_rank(problem, q, v, columns[:, responsive], k, c)
         inverse = _woodbury(self.mechanics, self.factor, A, W, self.mechanics.solve(self.factor, A))
-        return inverse, Held(effort, reached)
+        return inverse, Held(effort, reached, k, c)
 
     def predict(self, problem: Stage, held: Held, correction: Float[Array, " dofs"]) -> Motion:
         shift = matmul(self.A[:, : len(held.motion.y)].T, correction)
         h = problem.h
         return Motion(held.motion.y + h**2 * shift, held.motion.yd + h * shift)
+
+    def agrees(self, problem: Stage, held: Held, predicted: Motion) -> Bool[Array, ""]:
+        responsive = np.flatnonzero(loads.responsive_mask(problem.robot))
+        if not responsive.size:
+            return jnp.asarray(True)
+        y, yd = (jnp.zeros_like(held.effort).at[responsive].set(part) for part in predicted)
+        law = loads.load_efforts(problem.robot, y, yd, problem.u, problem.memory)[responsive]
+        shift = jax.tree.map(jnp.subtract, predicted, held.motion)
+        model = held.effort[responsive] - matmul(held.k, shift.y) - matmul(held.c, shift.yd)
+        noise = matmul(jnp.abs(held.k), jnp.abs(predicted.y))
+        noise = noise + matmul(jnp.abs(held.c), jnp.abs(predicted.yd))
+        eps = jnp.finfo(law.dtype).eps
+        size = jnp.maximum(jnp.abs(law), jnp.abs(model))
+        return jnp.all(jnp.abs(law - model) <= eps ** (1 / 3) * size + 64 * eps * noise)
 
 
 def approximate(stage: Stage) -> tuple[StageInverse, Measure]:
@@ -83,21 +98,25 @@ def approximate(stage: Stage) -> tuple[StageInverse, Measure]:
     effort, k, c = _responses(stage, y, yd, ahead)
     A, W = _low_rank(stage, q, v, columns[:, responsive], k, c)
 
-    # forces that may cancel each other
-    forces = [loads.other_force(robot, q, v), matmul(jnp.abs(columns), jnp.abs(effort))]
+    # forces that may cancel each other, and those whose rounding stands for that of coordinates
+    chain = mechanics.chain
+    reach = jnp.sum(chain.lengths)
+    stiff = matmul(jnp.abs(columns[:, responsive]), reach * jnp.sum(jnp.abs(k), axis=1))
+    forces = [stiff, loads.other_force(robot, q, v), matmul(jnp.abs(columns), jnp.abs(effort))]
     if stage.tau_ext is not None:
         forces.append(stage.tau_ext)
-    solved = mechanics.solve(factor, jnp.concatenate([A, jnp.stack(forces, axis=1)], axis=1))
-    inverse = _woodbury(mechanics, factor, A, W, solved[:, : A.shape[1]])
-    kicks = h * solved[:, A.shape[1] :]
+    forces = jnp.stack(forces, axis=1)
+    solved = mechanics.solve(factor, jnp.concatenate([A, forces], axis=1))
+    Z, kicks = solved[:, : A.shape[1]], solved[:, A.shape[1] :]
+    inverse = _woodbury(mechanics, factor, A, W, Z)
+    kicks = h * (kicks - matmul(Z, matmul(inverse.core, matmul(A.T, kicks))))
 
     # inertias of the joints, so that sizes are in sqrt(J) whatever the unit of a coordinate
     layout = mechanics.chain.topology.layout
     inertia = layout.to_global(jnp.sum(factor.pivot**2, axis=-1))
     weights = jnp.sqrt(jnp.where(jnp.isfinite(inertia), inertia, 1))
-    chain = mechanics.chain
     mass = total_mass(chain)
-    # velocities that the forces at the start could cause within the stage if they did not cancel
+    # velocities that these forces could cause within the stage
     sizes = jnp.stack(
         [
             jnp.max(jnp.abs(weights * v)),

@@ -46,8 +46,8 @@ _MESSAGES = {
         "finite, take a smaller `dt`; an equilibrium needs stiffness against its load."
     ),
     RESULTS.rejected_command: (
-        "An effort law refused its command (such as a negative force on a tendon that cannot "
-        "push). Keep `u` within what the laws accept; behind a lag, which may overshoot in steps "
+        "An effort law refused its command (such as NaN, or a negative force on a tendon that "
+        "cannot push). Keep `u` within what the laws accept; behind a lag, which may overshoot in steps "
         "longer than its time, take a smaller `dt` or `BackwardEuler`."
     ),
     RESULTS.too_many_substeps: (

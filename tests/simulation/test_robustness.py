@@ -17,6 +17,7 @@ from soromox.actuation import (
 from soromox.simulation import RESULTS, SystemState
 from soromox.systems import Pendulum, PendulumParams
 from tests.simulation.linear_robots import INERTIA, oscillator
+from tests.simulation.test_schemes import spatial_tendon_chain
 
 
 class DryFriction(EffortModel):
@@ -99,6 +100,52 @@ def test_step_across_slack_and_taut_has_the_closed_form():
     np.testing.assert_allclose(jacobian, expected, rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.parametrize("mode", [jax.jacfwd, jax.jacrev], ids=["forward", "reverse"])
+def test_stiff_cables_on_light_links_have_exact_derivatives(mode):
+    """`I qdd + 0.3 qd + 4 q = -max(0, k (q - x) + c qd)`: slack and taut, `h^2 k / I` up to 1e12."""
+    rng, count = np.random.default_rng(0), 400
+    y0 = rng.normal(size=(count, 2)) * [0.01, 2.0]
+    x = 0.01 * rng.normal(size=(count, 1))
+    k, c, inertia, dt = (
+        10.0 ** rng.uniform(*span, count) for span in ((0, 9), (-2, 6), (-6, 0), (-3, -1.3))
+    )
+    k[:40], c[:40] = 1e9, 0.01  # the stiffest, almost undamped
+    line = AffineGeneralizedCoordinateTransmission.linear(1, (0,), (1.0,))
+    robot = oscillator(actuators=TransmissionActuator(line, DisplacementControl(1.0, 1.0)))
+
+    def step(y0, x, k, c, inertia, dt):
+        law = DisplacementControl(k, c)
+        body = robot.update_params(moment_inertia=inertia[None])
+        new = body.update_actuator_params(0, effort_model=law).implicit_step(
+            SystemState(0.0, y0), x, dt=dt
+        )
+        return new.y, (new.y, new.result)
+
+    def exact(y0, x, k, c, inertia, dt):
+        def velocity(k, c):
+            pull = 4 * y0[0] + k * (y0[0] - x[0])
+            return (inertia * y0[1] - dt * pull) / (inertia + dt * (0.3 + c) + dt**2 * (4 + k))
+
+        v = velocity(0.0, 0.0)
+        is_slack = k * (y0[0] + dt * v - x[0]) + c * v <= 0
+        v = jnp.where(is_slack, v, velocity(k, c))
+        return jnp.stack([y0[0] + dt * v, v])
+
+    inputs, every = (y0, x, k, c, inertia, dt), tuple(range(6))
+    found, (y, result) = jax.jit(jax.vmap(mode(step, argnums=every, has_aux=True)))(*inputs)
+    assert np.all(result == RESULTS.successful)
+    size = np.abs(y0[:, 1]) + np.abs(y0[:, 0] / dt)
+    assert np.max(np.abs(y - jax.vmap(exact)(*inputs)) / size[:, None]) < 1e-12
+    # those by numbers are multiples of q - x and qd, which are known to the rounding of their terms
+    floors = (0, 0, *(size / number for number in (k, c, inertia, dt)))
+    closed_forms = jax.vmap(jax.jacfwd(exact, every))(*inputs)
+    for ours, closed, floor in zip(found, closed_forms, floors, strict=True):
+        ours, closed = (np.reshape(a, (count, -1)) for a in (ours, closed))
+        largest = np.max(np.abs(closed), axis=1)
+        off = np.max(np.abs(ours - closed), axis=1)
+        assert np.all(off <= 1e-9 * (largest + floor))
+
+
 def test_stiff_and_damped_displacement_control_holds_its_target():
     robot = cable(1e9, damping=1e5, allow_compressive_force=True)
     for dt in (1e-3, 5e-2):
@@ -116,6 +163,29 @@ def test_start_at_the_solution_and_zero_motion():
     held = robot.implicit_step(SystemState(t=0.0, y=[0.25, 0.0]), [1.0], dt=0.01)
     assert held.result == RESULTS.successful
     np.testing.assert_allclose(held.y, [0.25, 0.0], atol=1e-15)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, 1e200])
+def test_a_robot_without_a_state_leaves_gradients_of_the_others_alone(bad):
+    """A zero cotangent must not meet the derivative of a step from NaN."""
+    chain = spatial_tendon_chain()
+    y0 = np.linspace(-0.3, 0.2, 2 * chain.num_dofs)
+
+    def first(u, y):
+        state = chain.implicit_step(SystemState(0.0, y), u, dt=0.01)
+        return state.q[0], state.result
+
+    def total(u, ys):
+        q, result = jax.vmap(first, (None, 0))(u, ys)
+        return jnp.sum(jnp.where(result == RESULTS.successful, q, 0)), result
+
+    u = -0.01 * np.ones(chain.num_actuators)
+    both = jax.jit(jax.grad(total, has_aux=True))
+    gradient, result = both(u, np.stack([y0, np.full_like(y0, bad)]))
+    np.testing.assert_array_equal(result, [RESULTS.successful, RESULTS.non_finite])
+    twice, _ = both(u, np.stack([y0, y0]))
+    np.testing.assert_allclose(gradient, twice / 2, rtol=1e-10)
+    assert np.all(gradient != 0)
 
 
 def test_refused_command_and_nan_end_in_their_codes():

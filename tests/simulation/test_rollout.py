@@ -148,6 +148,8 @@ def test_wrong_arguments_are_refused(keywords, message):
         ({"adaptive": Adaptive}, "adaptive"),
         ({"controller": 3}, "controller"),
         ({"u": lambda t: None}, r"`u\(t\)` must return 1 numbers, got None"),
+        ({"u": lambda t: [np.sin(t)]}, r"`u\(t\)` is traced"),
+        ({"tau_ext": lambda t: [1.0 if t < 0.1 else 0.0]}, r"`tau_ext\(t\)` is traced"),
     ],
 )
 def test_arguments_of_another_kind_are_refused(keywords, message):
