@@ -417,9 +417,7 @@ def state_rates(
     return _join(rates, y.dtype)
 
 
-def _by_law(
-    robot: ActuatedHost, states: Float[Array, " states"]
-) -> list[Float[Array, "states channels"]]:
+def _by_law(robot: ActuatedHost, states: Float[Array, " states"]) -> list[Float[Array, "_ _"]]:
     shapes = [a.states.shape for a, _ in _driven(robot)]
     ends = [int(end) for end in np.cumsum([0, *(a * b for a, b in shapes)])]
     parts = itertools.pairwise(ends)

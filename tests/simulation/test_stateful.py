@@ -8,6 +8,7 @@ import pytest
 import scipy.linalg
 
 from soromox.actuation import (
+    AffineGeneralizedCoordinateActuator,
     CapstanFriction,
     DirectEffort,
     EffortModel,
@@ -277,6 +278,38 @@ def test_linear_models_have_the_states_of_the_laws():
     inverse = np.linalg.inv(np.eye(3) - dt * full_matrix())
     np.testing.assert_allclose(A_d, inverse, atol=1e-13)
     np.testing.assert_allclose(B_d, dt * inverse @ B, atol=1e-13)
+
+
+def test_laws_with_and_without_states_stand_side_by_side():
+    """Their states are told apart: a lag over two channels, none, a lag over a lag."""
+    twice = FirstOrderActivation(FirstOrderActivation(DirectEffort(), 0.2), 0.1)
+    routing = np.array([[1.0, 0.5, 0.0], [0.0, 1.0, -1.0]])
+    robot = pendulum(
+        actuators=(
+            AffineGeneralizedCoordinateActuator.from_routing(
+                routing, effort_model=FirstOrderActivation(DirectEffort(), 0.3)
+            ),
+            IdentityActuator(3),
+            AffineGeneralizedCoordinateActuator.from_routing(routing[:1], effort_model=twice),
+        )
+    )
+    u = jnp.array([1.0, 2.0, 0.1, 0.2, 0.3, 4.0])
+    found = robot.static_equilibrium(u, q0=np.full(3, 0.1))
+    np.testing.assert_allclose(found.actuator_state, [1, 2, 4, 4])
+    states = jnp.array([0.5, -0.5, 0.1, 0.3])
+    state = SystemState(0.0, jnp.linspace(-0.2, 0.3, 6), actuator_state=states)
+    step = robot.implicit_step(state, u, dt=0.1)
+    ends = (states[:2] + u[:2] / 3) / (1 + 1 / 3)
+    outer = (states[2] + u[5]) / 2
+    inner = (states[3] + outer / 2) / 1.5
+    np.testing.assert_allclose(step.actuator_state, [*ends, outer, inner], rtol=1e-12)
+    A, B = robot.linearize(state.q, state.qd, u)
+    assert (A.shape, B.shape) == ((10, 10), (10, 6))
+    np.testing.assert_allclose(np.diag(A[6:, 6:]), [-1 / 0.3, -1 / 0.3, -10, -5])
+    np.testing.assert_allclose(A[9, 8], 5)
+    np.testing.assert_allclose(
+        B[6:, [0, 1, 5]], [[1 / 0.3, 0, 0], [0, 1 / 0.3, 0], [0, 0, 10], [0, 0, 0]]
+    )
 
 
 @pytest.mark.parametrize("scheme", [BackwardEuler(), DIRK33()], ids=["BackwardEuler", "DIRK33"])
