@@ -90,6 +90,35 @@ def test_order_on_a_soft_arm(scheme):
 
 
 @pytest.mark.slow
+@pytest.mark.slow
+def test_midpoint_keeps_the_energy_of_a_rod_over_many_steps():
+    """A rod without damping that swings, bends and stretches: bounded, with no trend."""
+    link = LinkSpec.circular(
+        length=LENGTH, radius=RADIUS, density=1000.0, young_modulus=1e6, poisson_ratio=0.5
+    )
+    robot = PlanarPCS.from_links([link], base_pose=base_poses.hanging(planar=True))
+    start = SystemState(t=0.0, y=np.array([6.0, 0.02, -0.01, 10.0, 0.0, 0.0]))
+
+    @jax.jit
+    def errors(dt):
+        motion = robot.rollout_to(
+            start, num_steps=10_000, dt=dt, save_every=10, scheme=ImplicitMidpoint()
+        )
+        energy = jax.vmap(robot.total_energy)(motion.q, motion.qd)
+        return energy - energy[0], energy[0], jnp.max(motion.result)
+
+    sizes = []
+    for dt in (2e-4, 1e-4):
+        error, energy, result = errors(dt)
+        assert result == RESULTS.successful
+        first, second = np.abs(error[1:501]), np.abs(error[501:])
+        sizes.append(np.max(first))
+        assert np.max(second) < 1.2 * np.max(first)
+        np.testing.assert_allclose(np.mean(second), np.mean(first), rtol=0.2)
+    assert sizes[0] < 1e-3 * abs(energy)
+    assert 3.0 < sizes[0] / sizes[1] < 5.0
+
+
 def test_steady_states_from_soft_to_stiff_do_not_depend_on_the_step():
     """Young's modulus over five decades, cables up to 1e9 N/m with damping, steps of 1 to 50 ms."""
     law = DisplacementControl(stiffness=1.0, damping=1.0)
